@@ -138,7 +138,9 @@ const DATE =
  */
 export function proxyStatusIn(error: unknown, depth = 0): 407 | undefined {
   if (typeof error !== 'object' || error === null || depth > 4) return undefined;
-  const isProxys = /^Proxy response \(407\)|tunnel.* via .*\b407\b/is.test(String(property(error, 'message')).slice(0, 500));
+  const isProxys = /^Proxy response \(407\)|tunnel.* via .*\b407\b/is.test(
+    String(property(error, 'message')).slice(0, 500),
+  );
   return isProxys ? 407 : proxyStatusIn(property(error, 'cause'), depth + 1);
 }
 

@@ -320,19 +320,6 @@ const MAX_TOKEN_LENGTH = 16_384;
 const VISIBLE_ASCII = /^[\x21-\x7e]+$/;
 
 /**
- * In lower case.
- *
- * @see {@link https://www.iana.org/assignments/http-authschemes/http-authschemes.xhtml}
- */
-const REGISTERED_SCHEMES: readonly string[] = [
-  ...['basic', 'bearer', 'concealed', 'digest', 'dpop', 'gnap', 'hoba', 'mutual', 'negotiate', 'oauth', 'privatetoken'],
-  ...['scram-sha-1', 'scram-sha-256', 'vapid'],
-];
-
-/** A few words of letters. A value of any other shape could be a misplaced secret. */
-const PRINTABLE_TYPE = /^ ?[a-z]{1,20}([ _:./-][a-z]{1,20}){0,9} ?$/i;
-
-/**
  * Reads the token from a successful token response.
  * @throws {TypeError} that describes the problem without quoting the body.
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1}
@@ -364,25 +351,4 @@ export function readIssued(returned: unknown): IssuedToken | { readonly problem:
     return { problem: 'serviceTimeMs is not a finite number' };
   }
   return { token, tokenType, requestedAtMs, serviceTimeMs, response } as IssuedToken;
-}
-
-/**
- * The scheme to send. Many services answer `bearer` but accept only `Bearer`; others answer with something else that is no scheme
- * of their API, such as `BearerToken`, `jwt-bearer` or a URN.
- */
-export function schemeOf(tokenType = 'Bearer'): string {
-  const scheme = tokenType.trim();
-  const isKept = REGISTERED_SCHEMES.includes(scheme.toLowerCase()) && scheme.toLowerCase() !== 'bearer';
-  return isKept ? scheme : 'Bearer';
-}
-
-/** Shorter tokens and keys, such as those of tests, occur in ordinary words. */
-const MAX_PLAIN_LENGTH = 5;
-
-/** What a token type that is no registered scheme may be called in a log; undefined for a registered one. */
-export function unregisteredType({ token, tokenType = 'Bearer' }: IssuedToken, accessKey: string): string | undefined {
-  if (tokenType === '' || REGISTERED_SCHEMES.includes(tokenType.toLowerCase())) return undefined;
-  const isEcho = (secret: string) =>
-    secret.includes(tokenType.trim()) || (secret.length > MAX_PLAIN_LENGTH && tokenType.includes(secret));
-  return PRINTABLE_TYPE.test(tokenType) && !isEcho(token) && !isEcho(accessKey) ? tokenType : 'unprintable';
 }

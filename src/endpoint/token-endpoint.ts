@@ -10,14 +10,8 @@ import { Cancellation, Deadline } from '../cancellation.ts';
 import type { Clock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { dateMsOf } from '../http-failure.ts';
-import {
-  type IssuedToken,
-  parseTokenResponse,
-  readIssued,
-  type TokenRequest,
-  type TokenSource,
-  unregisteredType,
-} from '../token.ts';
+import { type IssuedToken, parseTokenResponse, readIssued, type TokenRequest, type TokenSource } from '../token.ts';
+import { unregisteredType } from '../token-type.ts';
 import { classify, type UnusableBody } from './classify-failure.ts';
 import { repeatsSent } from './echoes.ts';
 import { postByFetch } from './fetch-exchange.ts';

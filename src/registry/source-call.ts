@@ -13,10 +13,9 @@ import {
   type IssuedToken,
   type RequestPermit,
   readIssued,
-  schemeOf,
   type TokenRequest,
-  unregisteredType,
 } from '../token.ts';
+import { schemeOf, unregisteredType } from '../token-type.ts';
 import type { Flight } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { Scheduler } from './scheduler.ts';
