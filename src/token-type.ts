@@ -1,6 +1,9 @@
-/** Token types, as services state them, and the authentication scheme that each is sent with. */
+/** What a token response states: the token and its type, and the authentication scheme that the type is sent with. */
 
-import type { IssuedToken } from './token.ts';
+import { properties } from './own-property.ts';
+import type { IssuedToken, TokenResponse } from './token.ts';
+
+const RESPONSE_NAMES = ['access_token', 'token_type'] as const satisfies (keyof TokenResponse)[];
 
 /**
  * In lower case.
@@ -34,4 +37,16 @@ export function unregisteredType({ token, tokenType = 'Bearer' }: IssuedToken, a
   const isEcho = (secret: string) =>
     secret.includes(tokenType.trim()) || (secret.length > MAX_PLAIN_LENGTH && tokenType.includes(secret));
   return PRINTABLE_TYPE.test(tokenType) && !isEcho(token) && !isEcho(accessKey) ? tokenType : 'unprintable';
+}
+
+/**
+ * Reads the token from a successful token response.
+ * @throws {TypeError} that describes the problem without quoting the body.
+ * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1}
+ */
+export function parseTokenResponse(body: unknown): { token: string; tokenType?: string } {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw new TypeError('it is not a JSON object');
+  const { access_token: token, token_type: tokenType } = properties(body, RESPONSE_NAMES);
+  if (typeof token !== 'string') throw new TypeError('access_token is missing or not a string: see parseResponse');
+  return { token, ...(typeof tokenType === 'string' && tokenType !== '' && { tokenType }) };
 }

@@ -1,6 +1,6 @@
 /**
  * The access token, and the interface of the sources that issue it. `snake_case` names are the service's, `camelCase`
- * names ours; {@link parseTokenResponse} converts between them.
+ * names ours; `parseTokenResponse` converts between them.
  */
 
 import { inspect } from 'node:util';
@@ -304,7 +304,6 @@ export class AccessToken extends TokenSecret {
   }
 }
 
-const RESPONSE_NAMES = ['access_token', 'token_type'] as const satisfies (keyof TokenResponse)[];
 const ISSUED_NAMES = [
   'token',
   'tokenType',
@@ -318,18 +317,6 @@ const MAX_TOKEN_LENGTH = 16_384;
 
 /** @see {@link https://www.rfc-editor.org/rfc/rfc6749#appendix-A.12 RFC 6749 A.12, access_token = 1*VSCHAR} */
 const VISIBLE_ASCII = /^[\x21-\x7e]+$/;
-
-/**
- * Reads the token from a successful token response.
- * @throws {TypeError} that describes the problem without quoting the body.
- * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1}
- */
-export function parseTokenResponse(body: unknown): { token: string; tokenType?: string } {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw new TypeError('it is not a JSON object');
-  const { access_token: token, token_type: tokenType } = properties(body, RESPONSE_NAMES);
-  if (typeof token !== 'string') throw new TypeError('access_token is missing or not a string: see parseResponse');
-  return { token, ...(typeof tokenType === 'string' && tokenType !== '' && { tokenType }) };
-}
 
 /**
  * A checked copy of what a source returned, or why it cannot be used, without quoting it. Reads each property once: it may be
