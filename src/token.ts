@@ -83,28 +83,6 @@ export interface TokenRequest {
    * source that waits for other processes. A decorator that ends it earlier, or spends part of it, passes on less.
    */
   readonly timeoutMs?: number;
-  /** The permit for this request. A source releases it while it only waits for another process. */
-  readonly permit?: RequestPermit;
-}
-
-/**
- * Held when `requestToken` is called. A source that never waits for another process can ignore it.
- *
- * @example
- * ```ts
- * async function waitFor(answer: Promise<IssuedToken | undefined>, permit?: RequestPermit) {
- *   permit?.release(); // other owners' requests may start while this one waits
- *   const issued = await answer;
- *   if (!issued) await permit?.take();
- *   return issued;
- * }
- * ```
- */
-export interface RequestPermit {
-  /** Lets another owner's request start. */
-  release(): void;
-  /** Queues for a permit again, if the source must make a request after all. Rejects with the signal's reason. */
-  take(): Promise<void>;
 }
 
 /**
