@@ -9,6 +9,7 @@ import {
 } from '../../src/calling/owner-fetch.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { NumberedTokens } from './numbered-tokens.ts';
+import { oddAddresses, WatchedServer } from './odd-addresses.ts';
 import { ResourceService } from './resource-service.ts';
 
 export interface ClientCall {
@@ -166,5 +167,39 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown }:
       }
       expect(target.connections).toBe(0);
     });
+  });
+
+  describe('odd addresses', () => {
+    /** In two headers, because a client may drop `Authorization` by itself. */
+    const present = (token: { value: string }, headers: Headers) => {
+      headers.set('authorization', `Bearer ${token.value}`);
+      headers.set('x-token', token.value);
+    };
+
+    for (const way of ['as the address of a call', 'as the target of a redirect'] as const) {
+      it(`${name} sends no token to a server that is not allowed, with several hundred odd addresses ${way}`, async () => {
+        await using evil = await WatchedServer.start();
+        const addresses: string[] = [];
+        await using good = await WatchedServer.start((path) => {
+          if (path.includes('again')) return 'next';
+          const [, index] = /^\/from\/(\d+)$/.exec(path) ?? [];
+          return index === undefined ? undefined : Buffer.from(addresses[Number(index)] ?? '').toString('latin1');
+        });
+        addresses.push(...oddAddresses({ good: good.host, evil: evil.host }));
+        expect(addresses.length).toBeGreaterThan(400);
+        const client = clientFor(new NumberedTokens(7_654_321), `http://${good.host}`, { present });
+        const urls = way.includes('redirect') ? addresses.map((_, at) => `http://${good.host}/from/${at}`) : addresses;
+        const reached = new Set<string>();
+        for (const [at, url] of urls.entries()) {
+          const before = good.received.length;
+          await client(url, { signal: AbortSignal.timeout(10_000) }).catch(() => {});
+          if (evil.received.splice(0).some((text) => text.includes('7654321'))) reached.add(addresses[at] ?? '');
+          if (way.includes('redirect')) expect(good.received.length, url).toBeGreaterThan(before);
+        }
+        expect([...reached]).toEqual([]);
+        // Some of them do lead to the server that may have the token.
+        expect(good.received.filter((text) => /^x-token: t7654321/im.test(text)).length).toBeGreaterThan(100);
+      });
+    }
   });
 }
