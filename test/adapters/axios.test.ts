@@ -1,3 +1,4 @@
+import { Agent } from 'node:https';
 import { inspect } from 'node:util';
 import axios, {
   type AxiosError,
@@ -14,6 +15,7 @@ import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../
 import { isOwnerTokenError, OwnerTokenError } from '../../src/errors.ts';
 import { adapterSuite, type Client } from '../helpers/adapter-suite.ts';
 import { NumberedTokens } from '../helpers/numbered-tokens.ts';
+import type { RawCall } from '../helpers/print-suite.ts';
 import { ResourceService } from '../helpers/resource-service.ts';
 
 /** Errors for a status are answers, as the suite wants them. */
@@ -31,6 +33,15 @@ const clientOf =
   };
 const makeClient = (call: OwnerFetch) => clientOf(axios.create({ adapter: ownerTokenAdapter(axios, call) }));
 
+/** Calls that return and throw what axios itself does, with these settings. */
+const rawCall =
+  (settings: AxiosRequestConfig): RawCall =>
+  (call, url, { signal, ca, timeoutMs = 0 }) => {
+    const httpsAgent = new Agent({ ca, keepAlive: true });
+    const client = axios.create({ adapter: ownerTokenAdapter(axios, call), httpsAgent, timeout: timeoutMs });
+    return client.get(url, { signal, ...settings });
+  };
+
 const causeOf = (error: unknown) => (axios.isAxiosError(error) ? (error.cause ?? error) : error);
 
 /** The rejection of a call, as a real code base handles it. */
@@ -44,7 +55,18 @@ const failureOf = async (call: Promise<unknown>): Promise<AxiosError> => {
 };
 
 describe('axios', () => {
-  adapterSuite({ name: 'axios', makeClient, causeOf });
+  adapterSuite({
+    name: 'axios',
+    makeClient,
+    causeOf,
+    raw: {
+      'a call': rawCall({}),
+      'a call that throws for no status': rawCall({ validateStatus: null }),
+      'a call without redirects': rawCall({ maxRedirects: 0 }),
+      'a stream': rawCall({ responseType: 'stream' }),
+      'a bounded stream': rawCall({ responseType: 'stream', maxContentLength: 1, validateStatus: null }),
+    },
+  });
 
   const clientFor = (tokens: NumberedTokens, origin: string, config = {}) => {
     const call = ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)));
@@ -183,6 +205,13 @@ describe('an axios instance of all owners', () => {
       return clientOf(client);
     },
     causeOf,
+    raw: {
+      'a call': (call, url, { signal, ca, timeoutMs = 0 }) => {
+        const client = axios.create({ httpsAgent: new Agent({ ca }), timeout: timeoutMs });
+        attachOwnerTokens(axios, client, () => call);
+        return client.get(url, { signal });
+      },
+    },
   });
 
   it('a shared axios instance presents the token of the owner named in the config, and none if it names none', async () => {

@@ -1,10 +1,12 @@
+import { once } from 'node:events';
 import { inspect } from 'node:util';
-import got, { type RequestError } from 'got';
+import got, { type ExtendOptions, type RequestError } from 'got';
 import { describe, expect, it } from 'vitest';
 import { ownerTokenHooks } from '../../src/adapters/got.ts';
 import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../src/calling/owner-fetch.ts';
 import { adapterSuite, type Client } from '../helpers/adapter-suite.ts';
 import { NumberedTokens } from '../helpers/numbered-tokens.ts';
+import type { RawOptions } from '../helpers/print-suite.ts';
 import { ResourceService } from '../helpers/resource-service.ts';
 
 const makeClient =
@@ -16,7 +18,26 @@ const makeClient =
   };
 
 describe('got', () => {
-  adapterSuite({ name: 'got', makeClient, causeOf: (thrown) => (thrown as RequestError).cause ?? thrown });
+  const rawClient = (call: OwnerFetch, { ca, timeoutMs }: RawOptions, options: ExtendOptions = {}) => {
+    const limits = { retry: { limit: 0 }, timeout: timeoutMs === undefined ? {} : { request: timeoutMs } };
+    return got.extend(ownerTokenHooks(call), limits, { https: { certificateAuthority: ca }, ...options });
+  };
+
+  adapterSuite({
+    name: 'got',
+    makeClient,
+    causeOf: (thrown) => (thrown as RequestError).cause ?? thrown,
+    raw: {
+      'a call': async (call, url, options) => rawClient(call, options)(url, { signal: options.signal }),
+      'a call that throws no HTTPError': async (call, url, options) =>
+        rawClient(call, options, { throwHttpErrors: false })(url, { signal: options.signal }),
+      'a stream': async (call, url, options) => {
+        const streamed = rawClient(call, options).stream(url, { signal: options.signal });
+        await once(streamed, 'response');
+        return streamed;
+      },
+    },
+  });
 
   const clientFor = (tokens: NumberedTokens, origin: string) =>
     got.extend(ownerTokenHooks(ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)))));

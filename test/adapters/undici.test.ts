@@ -1,14 +1,15 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { Readable } from 'node:stream';
-import { Agent, FormData, interceptors, Pool, request, upgrade } from 'undici';
+import { PassThrough, Readable } from 'node:stream';
+import { Agent, FormData, fetch, interceptors, Pool, request, stream, upgrade } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { ownerTokenInterceptor } from '../../src/adapters/undici.ts';
 import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../src/calling/owner-fetch.ts';
 import { adapterSuite, type Client } from '../helpers/adapter-suite.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { NumberedTokens } from '../helpers/numbered-tokens.ts';
+import type { RawOptions } from '../helpers/print-suite.ts';
 import { ResourceService } from '../helpers/resource-service.ts';
 
 const dispatcherFor = (call: OwnerFetch) =>
@@ -22,7 +23,26 @@ const makeClient =
   };
 
 describe('undici', () => {
-  adapterSuite({ name: 'undici', makeClient });
+  /** undici's own limit is on the time to the headers. */
+  const dispatcherTo = (call: OwnerFetch, { ca, timeoutMs = 300_000 }: RawOptions) =>
+    new Agent({ connect: { ca }, headersTimeout: timeoutMs }).compose(
+      ownerTokenInterceptor(call),
+      interceptors.redirect({ maxRedirections: 5 }),
+    );
+
+  adapterSuite({
+    name: 'undici',
+    makeClient,
+    raw: {
+      request: (call, url, options) =>
+        request(url, { dispatcher: dispatcherTo(call, options), signal: options.signal }),
+      fetch: (call, url, options) => fetch(url, { dispatcher: dispatcherTo(call, options), signal: options.signal }),
+      stream: (call, url, options) =>
+        stream(url, { method: 'GET', dispatcher: dispatcherTo(call, options), signal: options.signal }, () =>
+          new PassThrough().resume(),
+        ),
+    },
+  });
 
   const callFor = (tokens: NumberedTokens, origin: string) =>
     ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)));

@@ -59,6 +59,12 @@ adapterSuite({
       const response = await call(url, { ...init, ...sent } as RequestInit);
       return { status: response.status, body: await response.text() };
     },
+  raw: {
+    'the global fetch': (call, url, { signal, ca, timeoutMs = 300_000 }) => {
+      const dispatcher = new undici.Agent({ connect: { ca }, headersTimeout: timeoutMs });
+      return call(url, { signal, dispatcher } as object);
+    },
+  },
 });
 
 describe('the token of a call', () => {

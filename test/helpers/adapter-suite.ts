@@ -10,6 +10,7 @@ import {
 import { OwnerTokenError } from '../../src/errors.ts';
 import { NumberedTokens } from './numbered-tokens.ts';
 import { oddAddresses, WatchedServer } from './odd-addresses.ts';
+import { printSuite, type RawCall } from './print-suite.ts';
 import { ResourceService } from './resource-service.ts';
 
 export interface ClientCall {
@@ -28,10 +29,14 @@ export interface Traits {
   readonly makeClient: (call: OwnerFetch) => Client;
   /** The library's own error in what this client throws. */
   readonly causeOf?: (thrown: unknown) => unknown;
+  /** Ways to call it that differ in what they return or throw, by name. */
+  readonly raw: Readonly<Record<string, RawCall>>;
 }
 
 /** The tests that `ownerFetch` and every adapter must pass: each HTTP client obeys the same rules. */
-export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown }: Traits): void {
+export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, raw }: Traits): void {
+  printSuite(name, raw);
+
   const clientFor = (tokens: NumberedTokens, origin: string, options?: OwnerFetchOptions) =>
     makeClient(ownerFetchFor(tokens, 'key', callRules(options, rulesOfSource(origin))));
   const accepting = (...good: string[]) =>
