@@ -161,6 +161,22 @@ describe('axios', () => {
     }
   });
 
+  it("axios checks the address of this call, not one made with axios's own defaults", async () => {
+    await using evil = await ResourceService.start();
+    await using service = await ResourceService.start();
+    const call = ownerFetchFor(new NumberedTokens(), 'key', callRules(undefined, rulesOfSource(service.origin)));
+    const client = axios.create({ adapter: ownerTokenAdapter(axios, call) });
+    const given = { ...axios.defaults };
+    try {
+      Object.assign(axios.defaults, { baseURL: service.origin, allowAbsoluteUrls: false });
+      await expect(client.get(evil.origin)).rejects.toThrow('refusing to send the token');
+      expect((await client.get(`${service.origin}/x`)).status).toBe(200);
+    } finally {
+      Object.assign(axios.defaults, { baseURL: given.baseURL, allowAbsoluteUrls: given.allowAbsoluteUrls });
+    }
+    expect([service.received.map(({ path }) => path), evil.connections]).toEqual([['/x'], 0]);
+  });
+
   it('axios sends a form again', async () => {
     await using service = await accepting('t2');
     const form = new FormData();

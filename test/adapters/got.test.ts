@@ -77,6 +77,54 @@ describe('got', () => {
     }
   });
 
+  it('got keeps no token in the options of an error after a redirect, or of any answer', async () => {
+    await using service = await ResourceService.start(({ path }, response) => {
+      if (path === '/from') response.writeHead(302, { location: '/to' }).end();
+      else if (path === '/elsewhere') response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end();
+      else response.writeHead(path === '/to' ? 500 : 200).end();
+    });
+    const client = clientFor(new NumberedTokens(), service.origin).extend({ retry: { limit: 0 } });
+    for (const path of ['/from', '/elsewhere']) {
+      for (const own of [{}, { authorization: 'mine' }]) {
+        const error: RequestError = await client(`${service.origin}${path}`, { headers: own }).catch(
+          (thrown) => thrown,
+        );
+        expect(error.options.headers.authorization, path).toBe(path === '/from' ? own.authorization : undefined);
+        expect(error.request?.options.headers.authorization).toBe(error.options.headers.authorization);
+      }
+    }
+    const { request } = await client(service.origin);
+    expect(request.options.headers.authorization).toBeUndefined();
+  });
+
+  it('got reports the answer to a stream, and does not make it again', async () => {
+    await using service = await ResourceService.start(({ path }, response) => {
+      response.writeHead(path === '/' ? 200 : 401).end('body');
+    });
+    for (const throwHttpErrors of [true, false]) {
+      const tokens = new NumberedTokens();
+      const client = clientFor(tokens, service.origin).extend({ throwHttpErrors });
+      const statusOf = async (path: string) => {
+        const streamed = client.stream(`${service.origin}${path}`);
+        await streamed.toArray().catch(() => {});
+        return streamed.response?.statusCode;
+      };
+      expect([await statusOf('/'), await statusOf('/refused')]).toEqual([200, 401]);
+      expect(tokens).toMatchObject({ accepted: ['t1'], rejected: ['t1'] });
+    }
+    expect(service.received).toHaveLength(4);
+  });
+
+  it('got does not send a generator again', async () => {
+    await using service = await ResourceService.start((_, response) => response.writeHead(401).end());
+    const body = (function* () {
+      yield 'part';
+    })();
+    const client = clientFor(new NumberedTokens(), service.origin).extend({ throwHttpErrors: false });
+    expect((await client.post(service.origin, { body })).statusCode).toBe(401);
+    expect(service.received.map((received) => received.body)).toEqual(['part']);
+  });
+
   it("got still runs the caller's hooks and its own retries", async () => {
     const statuses = [503, 401, 200];
     await using service = await ResourceService.start((_, response, index) =>

@@ -524,16 +524,6 @@ describe('redirects', () => {
     ]);
   });
 
-  it('a redirect chain is resumed once in all, however many hops refuse the token', async () => {
-    const scripts = [401, 302, 401];
-    await using service = await ResourceService.start((_, response, index) => {
-      response.writeHead(scripts[index] ?? 200, { location: '/end' }).end();
-    });
-    const tokens = new NumberedTokens();
-    expect((await fetchFor(tokens, service.origin)(service.origin)).status).toBe(401);
-    expect(tokens.rejected).toEqual(['t1', 't2']);
-  });
-
   it('a redirect without a location is returned, and one to an invalid URL fails', async () => {
     const locations = [undefined, 'http://'];
     await using service = await ResourceService.start((_, response, index) => {

@@ -76,7 +76,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
     expect(service.received[0]?.headers).toMatchObject({ 'x-token': 't1', authorization: 'Basic mine' });
   });
 
-  it(`${name} repeats a call once after a 401, with another token and the same body`, async () => {
+  it(`${name} makes a call once more after a 401, with another token and the same body`, async () => {
     await using service = await accepting('t2');
     const tokens = new NumberedTokens();
     const answer = await clientFor(tokens, service.origin)(service.origin, { method: 'POST', body: 'text' });
@@ -94,6 +94,40 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
     expect(await clientFor(tokens, service.origin)(service.origin)).toEqual({ status: 401, body: 'refused' });
     expect(service.tokens).toEqual(['t1', 't2']);
     expect(tokens).toMatchObject({ rejected: ['t1', 't2'], accepted: [] });
+  });
+
+  it(`${name} makes a call once more with the same token if there is no other, and never a third time`, async () => {
+    await using service = await accepting();
+    const tokens = new NumberedTokens();
+    tokens.reject = (_, { value }) => tokens.rejected.push(value) > 0;
+    const answer = await clientFor(tokens, service.origin)(service.origin, { method: 'POST', body: 'text' });
+    expect(answer).toEqual({ status: 401, body: 'refused' });
+    expect(service.tokens).toEqual(['t1', 't1']);
+    expect(tokens.rejected).toEqual(['t1', 't1']);
+  });
+
+  it(`${name} returns the 401 if no other token can be obtained, not the error of the token service`, async () => {
+    await using service = await accepting();
+    const tokens = new NumberedTokens();
+    tokens.reject = (_, { value }) => {
+      tokens.failure = new OwnerTokenError('endpoint_unavailable', 'no');
+      return tokens.rejected.push(value) > 0;
+    };
+    expect(await clientFor(tokens, service.origin)(service.origin)).toEqual({ status: 401, body: 'refused' });
+    expect([service.tokens, tokens.rejected, tokens.asked]).toEqual([['t1'], ['t1'], 2]);
+  });
+
+  it(`${name} ends with the signal while it waits for another token after a 401`, async () => {
+    await using service = await accepting();
+    const tokens = new NumberedTokens();
+    const aborting = new AbortController();
+    tokens.reject = () => {
+      tokens.gate = new Promise(() => {});
+      setImmediate(() => aborting.abort());
+      return true;
+    };
+    await expect(clientFor(tokens, service.origin)(service.origin, { signal: aborting.signal })).rejects.toThrow();
+    expect(service.tokens).toEqual(['t1']);
   });
 
   it(`${name} does not send a stream again, but returns the 401 and rejects its token`, async () => {
@@ -159,6 +193,19 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
         expect(await clientFor(new NumberedTokens(), '', options)(service.origin)).toEqual({ status: 200, body: 'ok' });
       }
       expect(target.received).toMatchObject([{ path: '/end', token: 't1' }, { headers: { 'x-token': 't1' } }]);
+    });
+
+    it(`${name} makes one hop of a call once more, however many refuse the token`, async () => {
+      const statuses = [401, 302, 401];
+      await using service = await ResourceService.start((_, response, index) => {
+        response.writeHead(statuses[index] ?? 200, { location: '/end' }).end();
+      });
+      const tokens = new NumberedTokens();
+      expect((await clientFor(tokens, service.origin)(service.origin)).status).toBe(401);
+      expect([service.tokens, tokens.rejected]).toEqual([
+        ['t1', 't2', 't2'],
+        ['t1', 't2'],
+      ]);
     });
 
     it(`${name} refuses a redirect to any other origin, and sends nothing there`, async () => {
