@@ -92,9 +92,9 @@ function leaksOf(value: unknown): string[] {
 }
 
 function printsOf(value: unknown): Record<string, () => string | undefined> {
-  const logged = (log: (logger: ReturnType<typeof pino>) => void, serializers = {}): string => {
+  const logged = (log: (logger: ReturnType<typeof pino>) => void, serializers = {}, redact: string[] = []): string => {
     let written = '';
-    log(pino({ serializers }, { write: (line: string) => (written += line) }));
+    log(pino({ serializers, redact }, { write: (line: string) => (written += line) }));
     return written;
   };
   return {
@@ -109,6 +109,8 @@ function printsOf(value: unknown): Record<string, () => string | undefined> {
     'pino, err': () => logged((logger) => logger.error({ err: value }, 'failed')),
     'pino, errWithCause': () => logged((logger) => logger.error({ err: value }), { err: stdSerializers.errWithCause }),
     'pino, any name': () => logged((logger) => logger.error({ value })),
+    'pino, a copy, with the redaction of the recipes': () =>
+      logged((logger) => logger.error({ request: { ...(value as object) } }), {}, ['err.request', 'request', 'req']),
     'pino, req': () => logged((logger) => logger.error({ req: value }), { req: stdSerializers.req }),
     'pino, res': () => logged((logger) => logger.error({ res: value }), { res: stdSerializers.res }),
   };
