@@ -16,6 +16,7 @@ describe('a wait that a 429 demands', () => {
       const entry: LedgerEntry = {
         id,
         kind: 'token',
+        method: 'POST',
         atMs: clock.now(),
         outcome: 'pending',
         wasted: false,
