@@ -275,6 +275,20 @@ describe('failures', () => {
     },
   );
 
+  it.each([{}, { failureScope: 'client' }, { failureScope: 'owner' }, { oauthError: 'invalid_grant' }] as const)(
+    'a shared failure says as much of other owners as the original, and no more: %j',
+    async (options) => {
+      const fleet = new ModelFleet(new FleetSource());
+      const calls = replicas(fleet, 2).map(({ shared }) => watched(shared.requestToken(KEY, requestOf())));
+      await settle();
+      const original = new OwnerTokenError('client_refused', 'no', options);
+      fleet.source.call(0).fail(original);
+      await fleet.pass(600);
+      const error = calls[1]?.error as OwnerTokenError;
+      expect(OwnerTokenError.evidenceOf(error)).toEqual(OwnerTokenError.evidenceOf(original));
+    },
+  );
+
   it('a failure for lack of a token in the response is shared, and leaves no lease behind', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const all = replicas(fleet, 3).map(({ shared }) => watched(shared.requestToken(KEY, requestOf())));
