@@ -1,7 +1,7 @@
 import diagnostics from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import http from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { expect, it } from 'vitest';
 import { OwnerTokenError, OwnerTokenRegistry } from '../../src/index.ts';
@@ -379,6 +379,22 @@ it('the stream of the live view disconnects a page that does not read', async ()
   await Frames.of(view);
   for (let frame = 0; frame < 50_000 && isSubscribed().length > 0; frame++) clock.advance(500);
   expect(isSubscribed()).toEqual([]);
+});
+
+it('the stream of the live view disconnects a client of node:http that does not read', async () => {
+  const { view, clock, registry, source } = viewed();
+  source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no', { failureScope: 'owner' })));
+  await Promise.allSettled(keys(200).map((accessKey) => registry.getToken(accessKey)));
+  using server = await listen(view.node);
+  const client = connect(Number(new URL(server.url).port), '127.0.0.1').pause();
+  client.write('GET /events HTTP/1.1\r\nhost: backend\r\n\r\n');
+  while (isSubscribed().length === 0) await new Promise(setImmediate);
+  for (let frame = 0; frame < 3_000 && isSubscribed().length > 0; frame++) {
+    clock.advance(500);
+    await new Promise(setImmediate);
+  }
+  expect(isSubscribed()).toEqual([]);
+  client.destroy();
 });
 
 it('the search of the live view finds owners by part of a label, in any case, failing ones first', async () => {
