@@ -104,6 +104,23 @@ describe('axios', () => {
     );
   });
 
+  it('axios does not give an adapter that is a function a body again that can be read only once', async () => {
+    const tokens = new NumberedTokens();
+    const call = ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource('https://api.example')));
+    let sent = 0;
+    const adapter = async (config: InternalAxiosRequestConfig) => {
+      sent++;
+      return { status: 401, statusText: '', data: '', headers: {}, config };
+    };
+    const client = axios.create({ adapter });
+    attachOwnerTokens(axios, client, () => call);
+    const body = (async function* () {
+      yield 'part';
+    })();
+    await client.post('https://api.example/', body, { transformRequest: (data) => data });
+    expect([sent, tokens.rejected]).toEqual([1, ['t1']]);
+  });
+
   it('axios destroys the stream of a 401 response', async () => {
     let letGo = () => {};
     const closed = new Promise<void>((resolve) => {

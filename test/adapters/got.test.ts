@@ -66,6 +66,19 @@ describe('got', () => {
     expect(tokens.rejected).toEqual(['t1', 't2']);
   });
 
+  it('got hands its signal on, so that a call that was aborted no longer waits for a token', async () => {
+    const aborting = new AbortController();
+    const signals: unknown[] = [];
+    const authorize = async (_url: unknown, _headers: unknown, { signal }: { signal?: AbortSignal } = {}) => {
+      signals.push(signal);
+      aborting.abort(new Error('leaving'));
+      throw new Error('no token');
+    };
+    const client = got.extend(ownerTokenHooks({ authorize } as unknown as OwnerFetch));
+    await expect(client('http://127.0.0.1:1', { signal: aborting.signal, retry: { limit: 0 } })).rejects.toThrow();
+    expect(signals).toEqual([aborting.signal]);
+  });
+
   it('got shows no token in its errors', async () => {
     await using service = await ResourceService.start((_, response) => response.writeHead(403).end());
     for (const url of [service.origin, 'http://127.0.0.1:1']) {

@@ -122,6 +122,28 @@ describe('undici', () => {
     }
   });
 
+  it('undici reads at most 64 KiB of a 401 response that it discards', async () => {
+    const aborted: Error[] = [];
+    const controller = { abort: (reason: Error) => aborted.push(reason) };
+    type Handler = Required<Parameters<ReturnType<ReturnType<typeof ownerTokenInterceptor>>>[1]> & {
+      onResponseStart(...args: unknown[]): void;
+      onResponseData(...args: unknown[]): void;
+    };
+    const handlers: Handler[] = [];
+    const send = ownerTokenInterceptor(callFor(new NumberedTokens(), 'https://api.example'))((_, handler) => {
+      handlers.push(handler as Handler);
+      return true;
+    });
+    send({ origin: 'https://api.example', path: '/' }, {});
+    await settle();
+    const [first] = handlers;
+    first?.onResponseStart(controller, 401, {});
+    first?.onResponseData(controller, Buffer.alloc(65_536));
+    expect(aborted).toEqual([]);
+    first?.onResponseData(controller, Buffer.alloc(1));
+    expect(aborted).toHaveLength(1);
+  });
+
   it('undici presents the token when the protocol is upgraded', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
