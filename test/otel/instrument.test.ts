@@ -215,7 +215,9 @@ describe('metrics', () => {
   it('metrics carry an owner only on request, and then its fingerprint', async () => {
     instrument(registry, { meterProvider, tracerProvider, ownerAttribute: 'customer' });
     await registry.getToken('a');
-    expect(await series('owner_token.request.duration')).toEqual({ [`${registry.fingerprint('a')} absent`]: 1 });
+    for (const metric of ['owner_token.request.duration', 'owner_token.request.queue.duration'] as const) {
+      expect(await series(metric)).toEqual({ [`${registry.fingerprint('a')} absent`]: 1 });
+    }
   });
 
   it('metrics are recorded in the context of their span, so that exemplars link to it', async () => {
