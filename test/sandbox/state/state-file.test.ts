@@ -83,9 +83,7 @@ describe('a state file', () => {
     ['has an access key of an owner that is not there', ({ owners }) => owners?.splice(0, 1)],
     [
       'has the same secret for two access keys',
-      ({ accessKeys: [first, second] = [] }) => {
-        Object.assign(first ?? {}, { value: second?.value });
-      },
+      ({ accessKeys }) => Object.assign(accessKeys?.[0] ?? {}, { value: accessKeys?.[1]?.value }),
     ],
     ['would issue the same secrets again', ({ secrets }) => Object.assign(secrets ?? {}, { made: 'many' })],
     ['has a member that is none of ours', (state) => Object.assign(state, { more: [] })],
