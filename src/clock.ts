@@ -5,6 +5,7 @@
  */
 
 import timers from 'node:timers';
+import { property } from './own-property.ts';
 
 /** Node's own, captured at load: the fake timers of vitest, Jest and sinon must not stall `close` or a refusal. */
 const { setImmediate } = timers;
@@ -150,7 +151,9 @@ export type Timer = NodeJS.Timeout | (() => void);
  * timers if it has none.
  */
 export function startTimer(clock: Clock | undefined, fn: () => void, ms: number): Timer {
-  return clock?.setTimeout ? clock.setTimeout(fn, ms) : setTimeout(fn, Math.min(ms, MAX_TIMER_MS));
+  return property(clock, 'setTimeout')
+    ? (clock as Required<Clock>).setTimeout(fn, ms)
+    : setTimeout(fn, Math.min(ms, MAX_TIMER_MS));
 }
 
 /** Cancels the timer, if there is one and it has not fired yet. */

@@ -294,24 +294,24 @@ export function parseTokenResponse(body: unknown): { token: string; tokenType?: 
 }
 
 /**
- * A checked copy of what a source returned, or why it cannot be used, without quoting it. Reads each property once: it may be
- * an accessor. A token with a line break, for example, would split the header that carries it.
+ * A checked copy of what a source returned, or why it cannot be used, without quoting it: both have a `token` of their own. Reads
+ * each property once: it may be an accessor. A token with a line break, for example, would split the header that carries it.
  */
-export function readIssued(returned: unknown): IssuedToken | { readonly problem: string } {
-  if (typeof returned !== 'object' || returned === null) return { problem: 'it is not an object' };
+export function readIssued(returned: unknown): IssuedToken | ReturnType<typeof unusable> {
+  if (typeof returned !== 'object' || returned === null) return unusable('it is not an object');
   const { token, tokenType, requestedAtMs, response } = properties(returned, ISSUED_NAMES);
-  if (typeof token !== 'string') return { problem: 'the token is not a string' };
-  if (token === '') return { problem: 'the token is empty' };
-  if (token.length > MAX_TOKEN_LENGTH) return { problem: `the token is longer than ${MAX_TOKEN_LENGTH} characters` };
-  if (!VISIBLE_ASCII.test(token)) return { problem: 'the token has characters that a header cannot carry' };
-  if (tokenType !== undefined && !(typeof tokenType === 'string' && SCHEME.test(tokenType))) {
-    return { problem: 'the token type is not an authentication scheme' };
-  }
-  if (requestedAtMs !== undefined && !Number.isFinite(requestedAtMs)) {
-    return { problem: 'requestedAtMs is not a finite number' };
-  }
+  if (typeof token !== 'string') return unusable('the token is not a string');
+  if (token === '') return unusable('the token is empty');
+  if (token.length > MAX_TOKEN_LENGTH) return unusable(`the token is longer than ${MAX_TOKEN_LENGTH} characters`);
+  if (!VISIBLE_ASCII.test(token)) return unusable('the token has characters that a header cannot carry');
+  const isScheme = tokenType === undefined || (typeof tokenType === 'string' && SCHEME.test(tokenType));
+  if (!isScheme) return unusable('the token type is not an authentication scheme');
+  const isDated = requestedAtMs === undefined || Number.isFinite(requestedAtMs);
+  if (!isDated) return unusable('requestedAtMs is not a finite number');
   return { token, tokenType, requestedAtMs, response } as IssuedToken;
 }
+
+const unusable = (problem: string) => ({ token: undefined, problem });
 
 /** The scheme to send. Many services answer `bearer` but accept only `Bearer`. */
 export function schemeOf(tokenType: string | undefined): string {

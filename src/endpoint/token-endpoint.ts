@@ -84,7 +84,7 @@ export class TokenEndpoint implements TokenSource {
       const request = this.#build({ clientId, clientSecret, accessKey });
       const requestedAtMs = this.#clock.now();
       let result = await this.#post(request, deadline);
-      if (result.stale) {
+      if (Object.hasOwn(result, 'stale') && result.stale) {
         // The other idle connections are probably closed too.
         await this.close();
         result = await this.#post(request, deadline);
@@ -171,7 +171,7 @@ export class TokenEndpoint implements TokenSource {
     if (!isJson) return { issued: undefined, body: content, problem: 'it is not JSON' };
     try {
       const parsed = readIssued((parseResponse ?? parseTokenResponse)(content));
-      if ('problem' in parsed) return { issued: undefined, body: content, problem: parsed.problem };
+      if (parsed.token === undefined) return { issued: undefined, body: content, problem: parsed.problem };
       const isObject = typeof content === 'object' && content !== null && !Array.isArray(content);
       const response = isObject ? (content as IssuedToken['response']) : undefined;
       return { issued: { ...parsed, requestedAtMs, response } };

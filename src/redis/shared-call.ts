@@ -190,7 +190,7 @@ export class SharedCall {
       if (!lease) await this.#prepareToSend();
       const sentAtMs = clock.monotonic();
       const issued = readIssued(await source.requestToken(this.#accessKey, this.#request));
-      if ('problem' in issued) throw new OwnerTokenError('invalid_response', issued.problem);
+      if (issued.token === undefined) throw new OwnerTokenError('invalid_response', issued.problem);
       // Generations are times, so one can stand in for the other. 0: Redis has never replied, and refuses the token.
       const sentAtUs = lease?.sinceUs ?? link.time.at(sentAtMs);
       const generation = lease?.generation ?? sentAtUs;

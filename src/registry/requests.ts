@@ -222,7 +222,7 @@ export class Requests {
     }
     this.counts.failures++;
     const step = this.#stepOfFailure(call, error, resends, now);
-    if (step.resendAfterMs === undefined) {
+    if (!Object.hasOwn(step, 'resendAfterMs') || step.resendAfterMs === undefined) {
       this.#failForGood(call, error, step, now);
       return undefined;
     }

@@ -216,7 +216,7 @@ export class Scheduler {
 
   step(event: HealthEvent<string>, now: Instant): Step {
     const step = reduce(this.health, event, now.monotonicMs);
-    if (step.askCanary && !this.#isClosed) this.#askCanary(now);
+    if (Object.hasOwn(step, 'askCanary') && step.askCanary && !this.#isClosed) this.#askCanary(now);
     return step;
   }
 

@@ -101,7 +101,7 @@ const MIN_REST_SHARE = 0.05;
  */
 export function dateIssued(returned: IssuedToken, sent: Instant, now: Instant): DatedToken {
   const issued = readIssued(returned);
-  if ('problem' in issued) {
+  if (issued.token === undefined) {
     throw new OwnerTokenError('invalid_response', `the token source returned no usable token: ${issued.problem}`);
   }
   const stated = issued.requestedAtMs;
