@@ -130,7 +130,7 @@ export class Time {
     this.#second = Math.floor(timelineMs / 1000);
     // One millisecond less, because the sample is rounded down.
     const validForMs = Math.min(MAX_SAMPLE_AGE_MS, (this.#second + 1) * 1000 - timelineMs) - 1;
-    this.#validUntilNs = isSampled ? sampledNs + BigInt(validForMs) * 1_000_000n : -1n;
+    this.#validUntilNs = isSampled ? sampledNs + BigInt(Math.floor(validForMs)) * 1_000_000n : -1n;
     return this.#second;
   }
 }
