@@ -36,8 +36,8 @@ export class Flight extends QueueEntry {
   endWait: ((refusal?: OwnerTokenError) => void) | undefined = undefined;
   /** `scheduler.ts`: the delay of a retry, then what is left of `maxQueueMs`. */
   retryTimer: Timer | undefined = undefined;
-  /** `scheduler.ts`: set for a canary or another trial: the round of the circuit in which it was sent. */
-  trialRound: number | undefined = undefined;
+  /** `scheduler.ts`: set for a canary or another trial: what was known of the service when it was sent. */
+  trialOf: object | undefined = undefined;
 
   /** {@link Waiters}: what callers without a signal wait for. */
   outcome!: Promise<AccessToken>;

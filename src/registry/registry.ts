@@ -284,7 +284,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   #conditions(flight: Flight | undefined, now: Instant): Conditions {
     const { blame } = this.#requests.scheduler.health;
     const requesting = flight !== undefined && (this.#requests.isLate(flight, now) ? 'late' : true);
-    return { requesting, circuit: blame.circuit && refusingCircuit(blame, now.monotonicMs) };
+    return { requesting, circuit: refusingCircuit(blame, now.monotonicMs) };
   }
 
   async #close(timeoutMs: number): Promise<void> {

@@ -9,7 +9,7 @@ import { Cancellation } from '../cancellation.ts';
 import { type Instant, inSlices, nextTurn, settledWithin, stopTimer, type Time } from '../clock.ts';
 import { type Diagnostics, ReportedRequest } from '../diagnostics.ts';
 import type { OwnerTokenError } from '../errors.ts';
-import { type Circuit, PATIENCE_MS } from '../failures/blame.ts';
+import { type Circuit, circuitOf, PATIENCE_MS } from '../failures/blame.ts';
 import type { Pause } from '../failures/pauses.ts';
 import type { FailedEvent, Step } from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
@@ -261,7 +261,7 @@ export class Requests {
       recordFailure(slot, ownerPause);
       this.#owners.store(slot);
     }
-    const pause = ownerPause ?? (scope === 'owner' ? undefined : this.scheduler.health.blame.circuit);
+    const pause = ownerPause ?? (scope === 'owner' ? undefined : circuitOf(this.scheduler.health.blame));
     const reported = withOutcome(error, scope, pause, now);
     this.#end(flight, now);
     this.#fail(flight, reported, now);
@@ -283,7 +283,7 @@ export class Requests {
     stopTimer(flight.timer);
     const wasCurrent = this.#owners.detach(flight);
     this.scheduler.remove(flight);
-    if (flight.trialRound !== undefined && this.scheduler.endTrial(flight)) {
+    if (flight.trialOf && this.scheduler.endTrial(flight)) {
       const event = { kind: 'inconclusive', jitter: this.#settings.random() } as const;
       this.scheduler.step(event, now ?? this.#time.now());
     }
@@ -306,7 +306,8 @@ export class Requests {
   /** All owners were forgotten: clears their slots, and drops the requests that no caller waits for. */
   forgetAll(flights: Iterable<Flight>): void {
     const now = this.#time.now();
-    const { canaries, suspects } = this.scheduler.health.blame;
+    const { canaries, state } = this.scheduler.health.blame;
+    const suspects = state.phase === 'closed' ? state.suspects : [];
     this.#last = undefined;
     for (const owner of [...canaries, ...suspects]) this.scheduler.step({ kind: 'forgotten', owner }, now);
     this.#drop(flights, (flight) => {

@@ -7,7 +7,7 @@
 import { type Instant, nextTurn, stopTimer, type Time, type Timer } from '../clock.ts';
 import type { Diagnostics, ReportedRequest } from '../diagnostics.ts';
 import { OwnerTokenError, type OwnerTokenErrorCode } from '../errors.ts';
-import { type Circuit, mayStart, refusingCircuit, trialDueAtMs } from '../failures/blame.ts';
+import { type Circuit, circuitOf, mayStart, refusingCircuit, trialDueAtMs } from '../failures/blame.ts';
 import {
   type Health,
   type HealthEvent,
@@ -147,13 +147,13 @@ export class Scheduler {
   startNext(now: Instant = this.#time.now()): void {
     if (this.#isClosed || this.#blocks > 0) return;
     this.#noticeSlow(now);
-    if (this.health.blame.circuit) this.#attendCircuit(now);
+    if (circuitOf(this.health.blame)) this.#attendCircuit(now);
     while (this.queue.waiting > 0 && this.#hasRoom(now.monotonicMs)) {
       const mayNext = mayStart(this.health.blame);
       const flight = this.queue.startNext(now.monotonicMs, !mayNext);
       if (!flight) break;
       if (mayNext === 'trial' && flight.lane !== 'trial') {
-        flight.trialRound = this.health.blame.round;
+        flight.trialOf = this.health.blame.state;
         this.step({ kind: 'asked', owner: flight.accessKey, jitter: 0 }, now);
       }
       stopTimer(flight.retryTimer);
@@ -176,7 +176,7 @@ export class Scheduler {
 
   /** Sets the timer to when a request is overdue, may start or is slow, or a trial is due. */
   #watch(now: Instant): void {
-    let wakeAtMs = (this.health.blame.circuit && trialDueAtMs(this.health.blame)) ?? Number.POSITIVE_INFINITY;
+    let wakeAtMs = trialDueAtMs(this.health.blame) ?? Number.POSITIVE_INFINITY;
     const running = this.queue.lists.running.first;
     if (running) wakeAtMs = Math.min(wakeAtMs, running.startedAtMs + slowAfterMs(this.health));
     const waiting = this.queue.waiting > 0 ? this.queue.longestWaiting : undefined;
@@ -222,12 +222,13 @@ export class Scheduler {
 
   /** Refreshes the token of an owner that succeeded recently, to see whether the service works. */
   #askCanary(now: Instant): void {
-    const { canaries, asked, round } = this.health.blame;
+    const { canaries, state } = this.health.blame;
+    const asked = state.phase === 'closed' ? [] : state.asked;
     const owner = canaries.find((accessKey) => !asked.includes(accessKey) && this.#isFree(accessKey));
     const slot = owner === undefined ? undefined : this.#owners.peek(owner);
     if (slot) {
       this.canaries++;
-      this.#beginCanary(slot, now).trialRound = round;
+      this.#beginCanary(slot, now).trialOf = state;
     }
     this.step({ kind: 'asked', owner, jitter: this.#settings.random() }, now);
   }
@@ -238,25 +239,25 @@ export class Scheduler {
   }
 
   /** Whether it is a canary or another trial whose outcome is awaited. */
-  isTrial({ trialRound }: Flight): boolean {
-    return trialRound === this.health.blame.round;
+  isTrial({ trialOf }: Flight): boolean {
+    return trialOf === this.health.blame.state;
   }
 
   /** As {@link Scheduler.isTrial}, but only once for each request, because its outcome counts once. */
   endTrial(flight: Flight): boolean {
     const isTrial = this.isTrial(flight);
-    flight.trialRound = undefined;
+    flight.trialOf = undefined;
     return isTrial;
   }
 
   /** An outcome has changed what is known: reports a circuit that opened or closed, and starts what may start now. */
   react(now: Instant, message?: ReportedRequest): void {
-    if (this.health.blame.circuit !== this.#reported) this.#reportCircuit(now, message);
+    if (circuitOf(this.health.blame) !== this.#reported) this.#reportCircuit(now, message);
     this.startNext(now);
   }
 
   #reportCircuit(now: Instant, message: ReportedRequest | undefined): void {
-    const { circuit } = this.health.blame;
+    const circuit = circuitOf(this.health.blame);
     const reported = this.#reported;
     this.#reported = circuit;
     if (reported && reported.scope !== circuit?.scope) this.#diagnostics.lifted(reported.scope);
