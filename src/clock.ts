@@ -5,6 +5,7 @@
  */
 
 import timers from 'node:timers';
+import { property } from './own-property.ts';
 
 /** Node's own, captured at load: the fake timers of vitest, Jest and sinon must not stall `close` or a refusal. */
 const { setImmediate } = timers;
@@ -132,7 +133,7 @@ export class Time {
     this.#second = Math.floor(timelineMs / 1000);
     // One millisecond less, because the sample is rounded down.
     const validForMs = Math.min(MAX_SAMPLE_AGE_MS, (this.#second + 1) * 1000 - timelineMs) - 1;
-    this.#validUntilNs = isSampled ? sampledNs + BigInt(validForMs) * 1_000_000n : -1n;
+    this.#validUntilNs = isSampled ? sampledNs + BigInt(Math.floor(validForMs)) * 1_000_000n : -1n;
     return this.#second;
   }
 }
@@ -153,7 +154,9 @@ export type Timer = NodeJS.Timeout | (() => void);
  * timers if it has none.
  */
 export function startTimer(clock: Clock | undefined, fn: () => void, ms: number): Timer {
-  return clock?.setTimeout ? clock.setTimeout(fn, ms) : setTimeout(fn, Math.min(ms, MAX_TIMER_MS));
+  return property(clock, 'setTimeout')
+    ? (clock as Required<Clock>).setTimeout(fn, ms)
+    : setTimeout(fn, Math.min(ms, MAX_TIMER_MS));
 }
 
 /** Cancels the timer, if there is one and it has not fired yet. */

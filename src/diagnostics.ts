@@ -138,12 +138,15 @@ export class Diagnostics {
     });
   }
 
-  /** Also ends the owner's outage, if there was one. */
   requestSucceeded(message: ReportedRequest, token: AccessToken, slot: Named, nowMs: number): void {
     message.ended(nowMs);
     const { reason, durationMs } = message;
     this.emit('request.succeeded', () => ({ owner: slot.owner, reason, durationMs, ...issuedFields(token) }));
     this.#publishOutcome(message, token);
+  }
+
+  /** Ends the owner's outage, if there was one. */
+  recovered(slot: Named): void {
     if (this.#outages.has(slot)) this.lifted(slot);
   }
 

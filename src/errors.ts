@@ -5,6 +5,7 @@
  */
 
 import { hasInstance } from './brand.ts';
+import { properties } from './own-property.ts';
 import { ScrubbedCause } from './scrubbed-cause.ts';
 
 /**
@@ -166,6 +167,17 @@ export interface OwnerTokenErrorOptions {
   owner?: string | undefined;
 }
 
+const FACT_NAMES = [
+  'failureScope',
+  'retryAfterMs',
+  'status',
+  'oauthError',
+  'cause',
+  'failedAtMs',
+  'retryAtMs',
+  'owner',
+] as const satisfies (keyof OwnerTokenErrorOptions)[];
+
 /**
  * Key of the properties that only the library reads. The symbol is registered, because a process may load two copies of
  * the package (ESM and CommonJS, a monorepo), and each must recognize the errors of the other.
@@ -226,19 +238,20 @@ export class OwnerTokenError extends Error {
   /** @throws {TypeError} for an unknown code or failure scope. */
   constructor(code: OwnerTokenErrorCode, message: string, options: OwnerTokenErrorOptions = {}) {
     super(message);
-    const { failureScope, oauthError, cause } = options;
+    const given: OwnerTokenErrorOptions = properties(options, FACT_NAMES) as object;
+    const { failureScope, oauthError, cause } = given;
     checkKnown('OwnerTokenError code', code, ERROR_CODES);
     if (failureScope !== undefined) checkKnown('failureScope', failureScope, Object.keys(CODE_OF_SCOPE));
     const { escalatesTo, retryable = false } = ERRORS[code];
     this.code = code;
     this.failureScope = failureScope ?? (escalatesTo && 'owner');
     this.retryable = retryable;
-    this.failedAtMs = finite(options.failedAtMs) ?? Date.now();
-    this.retryAtMs = finite(options.retryAtMs);
-    this.retryAfterMs = retryAfterMsWithin(finite(options.retryAfterMs));
-    this.status = finite(options.status);
+    this.failedAtMs = finite(given.failedAtMs) ?? Date.now();
+    this.retryAtMs = finite(given.retryAtMs);
+    this.retryAfterMs = retryAfterMsWithin(finite(given.retryAfterMs));
+    this.status = finite(given.status);
     this.oauthError = looksLikeOauthError(oauthError) ? oauthError : undefined;
-    this.owner = options.owner;
+    this.owner = given.owner;
     if (cause !== undefined) this.cause = ScrubbedCause.of(cause);
     Object.defineProperty(this, BRAND, { value: { isScopeGiven: failureScope !== undefined } satisfies Branded });
   }
@@ -268,10 +281,10 @@ export class OwnerTokenError extends Error {
    * @internal
    */
   static restated(error: OwnerTokenError, changes: Restatement): OwnerTokenError {
-    const { message = error.message, ...facts } = changes;
     const failureScope = OwnerTokenError.evidenceOf(error).isGiven ? error.failureScope : undefined;
-    const code = changes.failureScope ? codeInScope(error.code, changes.failureScope) : error.code;
-    return new OwnerTokenError(code, message, { ...error, failureScope, ...facts });
+    const { message, failureScope: wanted }: Restatement = properties(changes, RESTATED_NAMES) as object;
+    const code = wanted ? codeInScope(error.code, wanted) : error.code;
+    return new OwnerTokenError(code, message ?? error.message, { ...error, failureScope, ...changes });
   }
 
   /** Its properties, for `JSON.stringify`: no secret, and no stack. */
@@ -285,6 +298,8 @@ export type Restatement = { readonly message?: string } & Pick<
   OwnerTokenErrorOptions,
   'failureScope' | 'failedAtMs' | 'retryAtMs' | 'owner'
 >;
+
+const RESTATED_NAMES = ['message', 'failureScope'] as const satisfies (keyof Restatement)[];
 
 /**
  * Whether a value is an {@link OwnerTokenError}, of this copy of the package or of another. Never throws.

@@ -27,6 +27,10 @@ export const LOG_EVENTS = Object.freeze({
   'pause.began': logLine<FailureField>('warn', 'token requests paused'),
   'pause.lifted': logLine<'failureScope' | 'owner' | 'durationMs' | 'refused'>('info', 'token requests resumed'),
   'token.rejected': logLine<'owner' | 'token' | 'wasHeld'>('info', 'token reported as rejected'),
+  'token.reissued': logLine<'owner' | 'token'>(
+    'warn',
+    'the service issued a token again that was reported as rejected',
+  ),
   'token.shared': logLine<'owner' | 'otherOwner'>(
     'warn',
     'two owners received the same token: the service may ignore the access key',
@@ -55,6 +59,7 @@ export type FailureFields = Record<FailureField, unknown>;
 
 /** Events that are logged once for each value of a field. */
 export const ONCE_PER: Readonly<Record<string, string>> = {
+  'token.reissued': 'registry',
   'token.shared': 'registry',
   'warmup.exceeded': 'registry',
   'lifetime.unknown': 'kind',

@@ -74,7 +74,7 @@ export interface TokenRequest {
   readonly reason: RequestReason;
   /** The owner's current token. */
   readonly held?: AccessToken;
-  /** The token that was rejected last and must not be returned again. */
+  /** The cached token, if it was rejected: a newer one is wanted. */
   readonly rejected?: AccessToken;
   /** The lifetime in milliseconds that the registry's expiry policy gives this token, for sources that store. */
   lifetimeMs(issued: IssuedToken): number;
@@ -88,28 +88,6 @@ export interface TokenRequest {
    * now.
    */
   readonly freshConnection?: boolean;
-  /** The permit for this request. A source releases it while it only waits for another process. */
-  readonly permit?: RequestPermit;
-}
-
-/**
- * Held when `requestToken` is called. A source that never waits for another process can ignore it.
- *
- * @example
- * ```ts
- * async function waitFor(answer: Promise<IssuedToken | undefined>, permit?: RequestPermit) {
- *   permit?.release(); // other owners' requests may start while this one waits
- *   const issued = await answer;
- *   if (!issued) await permit?.take();
- *   return issued;
- * }
- * ```
- */
-export interface RequestPermit {
-  /** Lets another owner's request start. */
-  release(): void;
-  /** Queues for a permit again, if the source must make a request after all. Rejects with the signal's reason. */
-  take(): Promise<void>;
 }
 
 /**
@@ -319,23 +297,23 @@ const MAX_TOKEN_LENGTH = 16_384;
 const VISIBLE_ASCII = /^[\x21-\x7e]+$/;
 
 /**
- * A checked copy of what a source returned, or why it cannot be used, without quoting it. Reads each property once: it may be
- * an accessor. A token with a line break, for example, would split the header that carries it.
+ * A checked copy of what a source returned, or why it cannot be used, without quoting it: both have a `token` of their own. Reads
+ * each property once: it may be an accessor. A token with a line break, for example, would split the header that carries it.
  */
-export function readIssued(returned: unknown): IssuedToken | { readonly problem: string } {
-  if (typeof returned !== 'object' || returned === null) return { problem: 'it is not an object' };
+export function readIssued(returned: unknown): IssuedToken | ReturnType<typeof unusable> {
+  if (typeof returned !== 'object' || returned === null) return unusable('it is not an object');
   const { token, tokenType, requestedAtMs, serviceTimeMs: serviceTime, response } = properties(returned, ISSUED_NAMES);
-  if (typeof token !== 'string') return { problem: 'the token is not a string' };
-  if (token === '') return { problem: 'the token is empty' };
-  if (token.length > MAX_TOKEN_LENGTH) return { problem: `the token is longer than ${MAX_TOKEN_LENGTH} characters` };
-  if (!VISIBLE_ASCII.test(token)) return { problem: 'the token has characters that a header cannot carry' };
-  if (tokenType !== undefined && typeof tokenType !== 'string') return { problem: 'the token type is not a string' };
-  if (requestedAtMs !== undefined && !Number.isFinite(requestedAtMs)) {
-    return { problem: 'requestedAtMs is not a finite number' };
-  }
+  if (typeof token !== 'string') return unusable('the token is not a string');
+  if (token === '') return unusable('the token is empty');
+  if (token.length > MAX_TOKEN_LENGTH) return unusable(`the token is longer than ${MAX_TOKEN_LENGTH} characters`);
+  if (!VISIBLE_ASCII.test(token)) return unusable('the token has characters that a header cannot carry');
+  if (tokenType !== undefined && typeof tokenType !== 'string') return unusable('the token type is not a string');
+  const isDated = requestedAtMs === undefined || Number.isFinite(requestedAtMs);
+  if (!isDated) return unusable('requestedAtMs is not a finite number');
   const serviceTimeMs = Number.isNaN(serviceTime) ? undefined : serviceTime;
-  if (serviceTimeMs !== undefined && !Number.isFinite(serviceTimeMs)) {
-    return { problem: 'serviceTimeMs is not a finite number' };
-  }
+  const hasServiceTime = serviceTimeMs === undefined || Number.isFinite(serviceTimeMs);
+  if (!hasServiceTime) return unusable('serviceTimeMs is not a finite number');
   return { token, tokenType, requestedAtMs, serviceTimeMs, response } as IssuedToken;
 }
+
+const unusable = (problem: string) => ({ token: undefined, problem });

@@ -13,7 +13,7 @@ import { dateMsOf } from '../http-failure.ts';
 import { type IssuedToken, readIssued, type TokenRequest, type TokenSource } from '../token.ts';
 import { parseTokenResponse, unregisteredType } from '../token-type.ts';
 import { classify, type UnusableBody } from './classify-failure.ts';
-import { repeatsSent } from './echoes.ts';
+import { SentValues } from './echoes.ts';
 import { postByFetch } from './fetch-exchange.ts';
 import {
   type ExchangeResult,
@@ -89,7 +89,7 @@ export class TokenEndpoint implements TokenSource {
       const requestedAtMs = this.#clock.now();
       const older = context.freshConnection && this.#ownAgent ? idleSockets(this.#ownAgent) : [];
       let result = await this.#post(request, deadline, context.freshConnection);
-      if (result.stale) {
+      if (Object.hasOwn(result, 'stale') && result.stale) {
         // The other idle connections are probably closed too.
         if (result.error) await this.close();
         result = await this.#post(request, deadline, true);
@@ -186,7 +186,7 @@ export class TokenEndpoint implements TokenSource {
     if (!isJson) return { issued: undefined, body: content, problem: 'it is not JSON' };
     try {
       const parsed = readIssued((parseResponse ?? parseTokenResponse)(content));
-      if ('problem' in parsed) return { issued: undefined, body: content, problem: parsed.problem };
+      if (parsed.token === undefined) return { issued: undefined, body: content, problem: parsed.problem };
       const isObject = typeof content === 'object' && content !== null && !Array.isArray(content);
       const response = isObject ? (content as IssuedToken['response']) : undefined;
       return { issued: { ...parsed, requestedAtMs, serviceTimeMs: dateMsOf(date), response } };
@@ -204,7 +204,7 @@ type RequestContext = Partial<Pick<TokenRequest, 'signal' | 'freshConnection'>>;
 function withoutEcho(issued: IssuedToken, sent: () => string[]): IssuedToken {
   const { tokenType } = issued;
   const mayEcho = tokenType !== undefined && unregisteredType(issued, '') !== undefined;
-  return mayEcho && repeatsSent(tokenType, sent()) ? { ...issued, tokenType: undefined } : issued;
+  return mayEcho && new SentValues(sent()).areRepeatedIn(tokenType) ? { ...issued, tokenType: undefined } : issued;
 }
 
 /** What `identity()` describes the shape of the request with. */

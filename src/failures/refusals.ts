@@ -3,7 +3,7 @@
 import { type Instant, onWallClock } from '../clock.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
 import { readForeignError } from '../foreign-error.ts';
-import { drawLength, type Pause, type PauseRange } from './pauses.ts';
+import type { Pause } from './pauses.ts';
 
 /** Shorter keys are not redacted, because they occur in ordinary words. */
 const MIN_REDACTED_LENGTH = 6;
@@ -31,31 +31,6 @@ export function withOutcome(
   now: Instant,
 ): OwnerTokenError {
   return OwnerTokenError.restated(error, { failureScope, retryAtMs: pause && retryAtMsOf(pause, now) });
-}
-
-/** How many fresh tokens in a row must be rejected until the owner pauses. */
-const MAX_FRESH_REJECTIONS = 3;
-
-/**
- * The pause of an owner whose last tokens were all rejected while they were fresh, because another one would not help.
- *
- * @param slot its name is read only if there is a pause, because it may have to be computed.
- * @param count how many in a row.
- * @returns undefined if there are too few.
- */
-export function pauseAfterRejections(
-  slot: { readonly owner: string },
-  count: number,
-  range: PauseRange,
-  now: Instant,
-  random: () => number,
-): Pause | undefined {
-  if (count < MAX_FRESH_REJECTIONS) return undefined;
-  const message = `the last ${count} tokens of this owner were rejected while they were fresh`;
-  const error = new OwnerTokenError('token_rejected', message, { owner: slot.owner, failedAtMs: now.wallMs });
-  const rejections = count - MAX_FRESH_REJECTIONS + 1;
-  const retryAtMonotonicMs = now.monotonicMs + drawLength(rejections, range, random());
-  return { error, count: rejections, retryAtMonotonicMs };
 }
 
 /** The error of a call that a pause refuses: the cached failure, its age, and when to retry. */

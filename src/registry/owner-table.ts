@@ -10,7 +10,10 @@ import { inSlices } from '../clock.ts';
 import type { Diagnostics } from '../diagnostics.ts';
 import type { AccessToken } from '../token.ts';
 import type { Flight } from './flight.ts';
-import { endPause, type Slot } from './slot.ts';
+import { endBackoff, endPause, isReplacing, type Slot, troubleOf } from './slot.ts';
+
+/** For lru-cache, which would read these of a polluted `Object.prototype`. New for each call, because it writes to them. */
+const own = (): object => ({ status: undefined, size: undefined });
 
 /**
  * The async context in which this module was loaded, for the tokens' promises. Before Node 24 a promise keeps the
@@ -35,7 +38,7 @@ export class OwnerTable {
    * Boxed: `detach` empties the box, because a `Map` may retain removed values until a major GC (see `queue.ts`).
    */
   #flights = new Map<string, { flight: Flight | undefined }>();
-  /** Owners whose last request failed, those that have failed longest first: without a token, and with one. */
+  /** The failing owners, those that have failed longest first: without a token, and with one. */
   #failing = { withoutToken: new Set<Slot>(), withToken: new Set<Slot>() };
   /** Owners whose pause has ended, although their slots do not show it yet. */
   #resumed = new Set<Slot>();
@@ -50,6 +53,7 @@ export class OwnerTable {
     this.#newWithToken = () => new SlotCache(maxOwners, evicted);
     this.#newWithoutToken = () =>
       new LRUCache({
+        max: 0,
         maxSize: maxOwners,
         sizeCalculation: () => 1,
         disposeAfter: (slot, _accessKey, reason) => {
@@ -70,12 +74,12 @@ export class OwnerTable {
     return this.#withToken?.size ?? 0;
   }
 
-  /** Owners whose last request failed. */
+  /** Owners whose last request failed, or whose tokens were rejected in a row. */
   get failingCount(): number {
     return this.#failing.withoutToken.size + this.#failing.withToken.size;
   }
 
-  /** Owners whose last request failed, the worst first. */
+  /** The same owners, the worst first. */
   *failing(): Generator<Slot> {
     yield* this.#failing.withoutToken;
     yield* this.#failing.withToken;
@@ -83,7 +87,7 @@ export class OwnerTable {
 
   /** The other owners with a token, the most recently used first. */
   *working(): Generator<Slot> {
-    for (const slot of this.#withToken?.slots() ?? []) if (!slot.history.failure) yield slot;
+    for (const slot of this.#withToken?.slots() ?? []) if (!troubleOf(slot)) yield slot;
   }
 
   /** The index of the owner's token, if it is certainly fresh at this second of the timeline. Valid until a change. */
@@ -104,7 +108,7 @@ export class OwnerTable {
   use(accessKey: string): Slot | undefined {
     const slot =
       this.#withToken?.use(accessKey) ??
-      this.#withoutToken.get(accessKey) ??
+      this.#withoutToken.get(accessKey, own()) ??
       this.#flights.get(accessKey)?.flight?.slot;
     if (slot) this.#catchUp(slot);
     return slot;
@@ -114,7 +118,7 @@ export class OwnerTable {
   peek(accessKey: string): Slot | undefined {
     const slot =
       this.#withToken?.peek(accessKey) ??
-      this.#withoutToken.peek(accessKey) ??
+      this.#withoutToken.peek(accessKey, own()) ??
       this.#flights.get(accessKey)?.flight?.slot;
     if (slot) this.#catchUp(slot);
     return slot;
@@ -134,9 +138,17 @@ export class OwnerTable {
     this.#flights.set(flight.accessKey, { flight });
   }
 
-  /** Ends the owner's pause, if there is one. */
+  /** Ends the owner's pause and the keeping of a rejected token, if there is one. */
   resume(slot: Slot): void {
-    if (endPause(slot)) this.reportRecovery(slot);
+    const wasReplacing = isReplacing(slot);
+    const wasFailing = endPause(slot);
+    if (isReplacing(slot) && !wasReplacing) this.store(slot);
+    if (wasFailing) this.reportRecovery(slot);
+  }
+
+  /** Ends the owner's backoff, if there is one. */
+  endBackoff(slot: Slot): void {
+    if (endBackoff(slot)) this.reportRecovery(slot);
   }
 
   /** Ends all pauses at once. Clears the slots one by one, in slices, because each recovery is reported. */
@@ -171,7 +183,7 @@ export class OwnerTable {
       this.#withToken.set(slot, slot.held);
     } else {
       this.#withToken?.delete(slot.accessKey);
-      this.#withoutToken.set(slot.accessKey, slot);
+      this.#withoutToken.set(slot.accessKey, slot, own());
     }
   }
 
@@ -210,7 +222,7 @@ export class OwnerTable {
     const { withoutToken, withToken } = this.#failing;
     const [now, other] = slot.held ? [withToken, withoutToken] : [withoutToken, withToken];
     other.delete(slot);
-    if (slot.history.failure) now.add(slot);
+    if (troubleOf(slot)) now.add(slot);
     else now.delete(slot);
   }
 
@@ -260,7 +272,7 @@ export class SlotCache {
 
   /** The index of the owner's token, if it is certainly fresh at this second of the timeline; a use in the LRU order. */
   indexOfFresh(accessKey: string, second: number): number | undefined {
-    const index = this.#indexes.get(accessKey);
+    const index = this.#indexes.get(accessKey, own());
     return index !== undefined && second < (this.#freshUntilSeconds[index] as number) ? index : undefined;
   }
 
@@ -274,24 +286,26 @@ export class SlotCache {
 
   /** The slot; counts as a use in the LRU order. */
   use(accessKey: string): Slot | undefined {
-    const index = this.#indexes.get(accessKey);
+    const index = this.#indexes.get(accessKey, own());
     return index === undefined ? undefined : this.#slots[index];
   }
 
   /** The slot; does not change the LRU order. */
   peek(accessKey: string): Slot | undefined {
-    const index = this.#indexes.peek(accessKey);
+    const index = this.#indexes.peek(accessKey, own());
     return index === undefined ? undefined : this.#slots[index];
   }
 
   /** Adds a slot with its token, or updates the arrays after it has changed. */
   set(slot: Slot, held: AccessToken): void {
     const { accessKey, aheadMs } = slot;
-    const index = this.#indexes.peek(accessKey) ?? this.#freeIndexes.pop() ?? this.#slots.length;
+    const index = this.#indexes.peek(accessKey, own()) ?? this.#freeIndexes.pop() ?? this.#slots.length;
     this.#slots[index] = slot;
     this.#promises[index] = LOAD_CONTEXT.runInAsyncScope(Promise.resolve<AccessToken>, Promise, held);
-    this.#freshUntilSeconds[index] = Math.floor((held.refreshAtMs + aheadMs) / 1000);
-    this.#indexes.set(accessKey, index);
+    this.#freshUntilSeconds[index] = isReplacing(slot)
+      ? Number.NEGATIVE_INFINITY
+      : Math.floor((held.refreshAtMs + aheadMs) / 1000);
+    this.#indexes.set(accessKey, index, own());
   }
 
   /** All slots, the most recently used first. */

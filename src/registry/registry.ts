@@ -4,12 +4,12 @@
  */
 
 import { callRules, type OwnerFetch, type OwnerFetchOptions, ownerFetchFor } from '../calling/owner-fetch.ts';
-import { type Instant, onWallClock, settledWithin, type Time } from '../clock.ts';
+import { type Instant, settledWithin, type Time } from '../clock.ts';
 import { Diagnostics } from '../diagnostics.ts';
-import { OwnerTokenError } from '../errors.ts';
 import { refusingCircuit } from '../failures/blame.ts';
-import { pauseAfterRejections } from '../failures/refusals.ts';
+import { property } from '../own-property.ts';
 import { AccessToken } from '../token.ts';
+import { CallOutcomes } from './call-outcomes.ts';
 import type { Flight } from './flight.ts';
 import {
   checkSignal,
@@ -23,20 +23,7 @@ import { OwnerTable } from './owner-table.ts';
 import type { OwnerReport, OwnerState, OwnersOptions, RegistryStats } from './reports.ts';
 import { ownerReports, ownerState, registryStats } from './reports.ts';
 import { Requests } from './requests.ts';
-import {
-  accessKeyOf,
-  addToDenylist,
-  ageMsOf,
-  type Conditions,
-  clearSlot,
-  decide,
-  dropEnded,
-  dropRejected,
-  isUsable,
-  recordAccepted,
-  recordFailure,
-  Slot,
-} from './slot.ts';
+import { accessKeyOf, type Conditions, clearSlot, decide, dropEnded, Slot } from './slot.ts';
 import { closedError } from './source-call.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from './warm-up.ts';
 
@@ -60,8 +47,9 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   readonly #diagnostics: Diagnostics;
   readonly #owners: OwnerTable;
   readonly #requests: Requests;
+  readonly #outcomes: CallOutcomes;
   readonly #closing = new AbortController();
-  readonly #counts = { hits: 0, joined: 0, rejections: 0 };
+  readonly #counts = { hits: 0, joined: 0 };
   #closed: Promise<void> | undefined;
 
   /** @throws OwnerTokenError `invalid_options`, listing every problem. */
@@ -72,13 +60,16 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     this.#diagnostics = new Diagnostics(settings);
     this.#owners = new OwnerTable(settings.maxOwners, this.#diagnostics);
     this.#requests = new Requests(settings, this.#owners, this.#diagnostics);
+    this.#outcomes = new CallOutcomes(settings, this.#owners, this.#diagnostics);
+    if (property(settings.source, 'listen') === undefined) return;
     settings.source.listen?.({
       rejected: (accessKey, isToken) => {
-        const held = this.peek(accessKey);
+        const held = this.#owners.peek(accessKey)?.held;
         if (held && isToken(held.value)) this.reject(accessKey, held);
       },
       recovered: (accessKey) => {
-        this.resume(accessKey);
+        const slot = this.#owners.peek(accessKey);
+        if (slot) this.#owners.endBackoff(slot);
         this.#requests.scheduler.liftCircuit();
       },
     });
@@ -98,6 +89,9 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * 3. With no usable token and a request in flight, the caller joins it and shares its outcome.
    * 4. With no usable token and a pause in force, it rejects at once with the cached error and its `retryAtMs`.
    * 5. Otherwise it queues and makes one request.
+   *
+   * A token that was reported by {@link reject} is not usable: the call waits for the answer to one request for a newer
+   * one. If the call would be refused, fail, or be queued for over a second, it gets the rejected token instead.
    *
    * @param options `signal` rejects this call at once, with `signal.reason`; other callers are not affected. A
    * request settles all its callers with a signal in one turn of the event loop.
@@ -123,46 +117,36 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     }
   }
 
-  /** The owner's cached token, if it is usable now; never requests one. */
+  /** The token that a call would get now without waiting for a request; never makes one. */
   peek(accessKey: string): AccessToken | undefined {
     const slot = this.#owners.peek(accessKeyOf(accessKey));
-    return slot && isUsable(slot, this.#time.now()) ? slot.held : undefined;
+    if (!slot) return undefined;
+    const now = this.#time.now();
+    const isServed = decide(slot, now, this.#conditions(this.#owners.flightOf(accessKey), now)).startsWith('serve');
+    return isServed ? slot.held : undefined;
   }
 
   /**
-   * Reports that the service rejected this token. The registry does not serve it again while it is among the owner's
-   * last four rejected tokens. A late report of an older token does not affect the current one.
+   * Reports that a call with this token got a 401. The next call waits for a newer token; see {@link getToken}. If that one is
+   * rejected within ten seconds of its arrival, before any {@link accept}, it is kept and given out for ten seconds from its
+   * arrival, the next one in a row for twice as long, and so on up to `pauses.owner.capMs`: then the fault is not the token's.
+   * Without any `accept` in this registry, only a rejection within a second of the arrival counts so, because a token that is
+   * rejected later may have worked. A report of an older token does not affect the current one.
    *
-   * @returns whether it was the cached token, which is then dropped.
+   * @returns whether it is the cached token, and is now to be replaced; false for a repeated report.
    */
   reject(accessKey: string, token: AccessToken | string): boolean {
     const slot = this.#owners.peek(accessKeyOf(accessKey));
-    const value = token instanceof AccessToken ? token.value : token;
-    if (!slot || typeof value !== 'string') return false;
-    const now = this.#time.now();
-    const { held } = slot;
-    const wasHeld = held?.value === value;
-    // Any other `AccessToken` may come from a registry with another `fingerprintKey`.
-    const fingerprint = wasHeld ? held.fingerprint : this.#settings.fingerprints.ofToken(value);
-    const known = wasHeld ? held : token instanceof AccessToken ? token : undefined;
-    const isFirstReport = addToDenylist(slot, fingerprint, known);
-    const ageMs = known ? ageMsOf(slot, known, now) : 0;
-    if (wasHeld) this.#dropRejected(slot, held, now);
-    if (isFirstReport && known) this.#tellPolicy('rejected', slot, known, ageMs);
-    this.#diagnostics.rejected(slot, fingerprint, wasHeld);
-    return wasHeld;
+    return slot !== undefined && this.#outcomes.rejected(slot, token);
   }
 
   /**
-   * Reports that a call with this token succeeded. Policies that learn use this as evidence. It also shows that a
-   * rejection of the same token elsewhere is not the owner's fault.
+   * Reports that a call with this token succeeded. A rejected token is given out again, and a row of rejections ends. Tells
+   * policies that learn that this token works, and that the rejected one that it replaced did not.
    */
   accept(accessKey: string, token: AccessToken): void {
     const slot = this.#owners.peek(accessKeyOf(accessKey));
-    if (!slot || !(token instanceof AccessToken)) return;
-    if (recordAccepted(slot, token)) this.#owners.reportRecovery(slot);
-    if (this.#settings.expiry.accepted)
-      this.#tellPolicy('accepted', slot, token, ageMsOf(slot, token, this.#time.now()));
+    if (slot && token instanceof AccessToken) this.#outcomes.accepted(slot, token);
   }
 
   /**
@@ -223,7 +207,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /**
-   * Ends the owner's pause, or all pauses, at once. Call it when the cause is fixed. The recovery of many owners is
+   * Ends the owner's pause, or all pauses, at once, and no longer keeps a rejected token: the next call requests a new one.
+   * Call it when the cause is fixed. The recovery of many owners is
    * reported over several turns of the event loop, in time proportional to their number.
    */
   resume(accessKey?: string): void {
@@ -237,7 +222,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   /** Plain numbers, no secrets. Takes the same time however many owners there are. */
   stats(): RegistryStats {
     const { concurrency } = this.#settings;
-    const counts = { concurrency, ...this.#counts, refused: { ...this.#diagnostics.refusedCalls } };
+    const { rejections } = this.#outcomes;
+    const counts = { concurrency, ...this.#counts, rejections, refused: { ...this.#diagnostics.refusedCalls } };
     return registryStats(counts, this.#owners, this.#requests, this.#time.now());
   }
 
@@ -297,30 +283,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   #conditions(flight: Flight | undefined, now: Instant): Conditions {
     const { blame } = this.#requests.scheduler.health;
-    return { requesting: flight !== undefined, circuit: blame.circuit && refusingCircuit(blame, now.monotonicMs) };
-  }
-
-  /** Drops the held token. Pauses the owner if three fresh tokens in a row were rejected. */
-  #dropRejected(slot: Slot, held: AccessToken, now: Instant): void {
-    this.#counts.rejections++;
-    const { pauses, random } = this.#settings;
-    const pause = pauseAfterRejections(slot, dropRejected(slot, held, now), pauses.owner, now, random);
-    if (pause) recordFailure(slot, pause);
-    this.#owners.store(slot);
-    this.#requests.detachSent(slot.accessKey);
-    if (!pause) return;
-    const retryAtMs = onWallClock(pause.retryAtMonotonicMs, now);
-    this.#diagnostics.paused(slot, pause, OwnerTokenError.restated(pause.error, { retryAtMs }));
-  }
-
-  #tellPolicy(what: 'accepted' | 'rejected', slot: Slot, token: AccessToken, ageMs: number): void {
-    const { expiry, fingerprints } = this.#settings;
-    try {
-      // The fingerprint, not the name: several owners may share a label.
-      expiry[what]?.({ owner: fingerprints.ofOwner(slot.accessKey), token: token.fingerprint, ageMs });
-    } catch (thrown) {
-      this.#diagnostics.hookFailed(`expiry.${what}`, thrown);
-    }
+    const requesting = flight !== undefined && (this.#requests.isLate(flight, now) ? 'late' : true);
+    return { requesting, circuit: refusingCircuit(blame, now.monotonicMs) };
   }
 
   async #close(timeoutMs: number): Promise<void> {

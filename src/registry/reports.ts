@@ -6,7 +6,7 @@ import type { Blame } from '../failures/blame.ts';
 import { checkOptions, integer, type OptionRules } from '../option-check.ts';
 import type { OwnerTable } from './owner-table.ts';
 import type { Requests } from './requests.ts';
-import { type Conditions, isUsable, laterPause, type Phase, phaseOf, type Slot } from './slot.ts';
+import { type Conditions, isLive, laterPause, type Phase, phaseOf, type Slot, troubleOf } from './slot.ts';
 
 /**
  * What is known about one owner: "which customer is this, and why does it not work?"
@@ -130,7 +130,10 @@ export interface PauseStat {
  * ```
  */
 export interface PauseStats {
-  /** Owners whose last request failed, for a reason of their own. One whose pause has ended counts until it succeeds. */
+  /**
+   * Owners whose last request failed, for a reason of their own, or whose tokens the API rejected one after the other. One whose
+   * pause has ended counts until it succeeds.
+   */
   owners: number;
   /** The client's pause, which stops all requests; absent while its circuit is closed. */
   client?: PauseStat;
@@ -178,7 +181,7 @@ export interface RegistryStats {
   canaries: number;
   /** Token requests that failed. */
   failures: number;
-  /** Cached tokens dropped by `reject`. */
+  /** Reports by `reject` of a cached token, without repeated ones. */
   rejections: number;
   /** Owners evicted because the cache was full. */
   evictions: number;
@@ -188,10 +191,10 @@ export interface RegistryStats {
 
 /** One owner's state. */
 export function ownerState(slot: Slot, now: Instant, conditions: Conditions): OwnerState {
-  const pause = laterPause(conditions.circuit, slot.history.failure);
+  const pause = laterPause(conditions.circuit, troubleOf(slot));
   return {
     phase: phaseOf(slot, now, conditions),
-    ...(isUsable(slot, now) && { expiresAtMs: slot.held.expiresAtMs }),
+    ...(isLive(slot, now) && { expiresAtMs: slot.held.expiresAtMs }),
     ...(pause && { code: pause.error.code, retryAtMs: onWallClock(pause.retryAtMonotonicMs, now) }),
   };
 }
@@ -240,9 +243,10 @@ function ownerReport(slot: Slot, now: Instant, conditions: Conditions, sinceMs: 
   };
 }
 
-function failureOf({ history }: Slot, now: Instant, sinceMs: number | undefined): OwnerFailure | undefined {
-  if (!history.failure) return undefined;
-  const { error, count: failures, retryAtMonotonicMs } = history.failure;
+function failureOf(slot: Slot, now: Instant, sinceMs: number | undefined): OwnerFailure | undefined {
+  const trouble = troubleOf(slot);
+  if (!trouble) return undefined;
+  const { error, count: failures, retryAtMonotonicMs } = trouble;
   const { code, message, status, oauthError, failedAtMs } = error;
   return {
     code,
@@ -284,8 +288,9 @@ export function registryStats(
 }
 
 /** The open circuit, by its scope. */
-function circuitStat({ circuit, outstanding }: Blame<string>, now: Instant): Omit<PauseStats, 'owners'> {
-  if (!circuit) return {};
+function circuitStat({ state }: Blame<string>, now: Instant): Omit<PauseStats, 'owners'> {
+  if (state.phase !== 'open') return {};
+  const { circuit, outstanding } = state;
   const { scope, error, count, retryAtMonotonicMs } = circuit;
   const { code, failedAtMs } = error;
   const retryAtMs = onWallClock(retryAtMonotonicMs, now);

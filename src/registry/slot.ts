@@ -8,13 +8,15 @@
  * | fresh       | a token before its refresh point              | is served                                              |
  * | refresh-due | a token past its refresh point, before expiry | is served; a refresh starts, unless one is in flight   |
  * |             |                                               | or a pause is in force                                 |
+ * | rejected    | a token that is to be replaced, before expiry | waits for a new request; if that would take too long,  |
+ * |             |                                               | or fails, it is served                                 |
  * | requesting  | no usable token, a request in flight          | waits for that request                                 |
  * | backing-off | no usable token, a pause in force             | is refused with the cached error                       |
  * | expired     | a token past its expiry                       | waits for a new request                                |
  * | empty       | no token                                      | waits for a new request                                |
  *
  * Precedence, from the top: a usable token is served whatever else failed; then an in-flight request is shared; then a
- * pause refuses; only then does a request begin.
+ * pause refuses, unless a rejected token is left; only then does a request begin.
  *
  * Stored elsewhere: the in-flight requests, which eviction must not touch (`owner-table.ts`), and the circuits of
  * client and endpoint, which concern all owners (`failures/`).
@@ -24,6 +26,7 @@ import type { Instant } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import type { Circuit } from '../failures/blame.ts';
 import type { Pause } from '../failures/pauses.ts';
+import { afterResume, type RejectionState } from '../failures/rejections.ts';
 import type { AccessToken, RequestReason } from '../token.ts';
 
 /** Names an owner by its access key. */
@@ -43,25 +46,11 @@ interface OwnerHistory {
   readonly failure: Pause | undefined;
   /** When the token that was dropped last was requested; undefined if none was dropped. */
   readonly issuedAtMs: number | undefined;
-  /** Fingerprints of the most recently rejected tokens, newest first. */
-  readonly denylist: readonly string[];
-  /** The last rejected token, until a new token replaces it. */
-  readonly lastRejected: AccessToken | undefined;
-  /** How many tokens in a row were rejected while fresh, without any accepted call. */
-  readonly freshRejections: number;
-  /** Whether any call with the held token was accepted. */
-  readonly wasAccepted: boolean;
+  /** What rejections say about the token that is held, or was held last; undefined if nothing. */
+  readonly rejection: RejectionState | undefined;
 }
 
-const EMPTY_HISTORY: OwnerHistory = {
-  failure: undefined,
-  issuedAtMs: undefined,
-  denylist: [],
-  lastRejected: undefined,
-  freshRejections: 0,
-  wasAccepted: false,
-};
-const ACCEPTED_HISTORY: OwnerHistory = { ...EMPTY_HISTORY, wasAccepted: true };
+const EMPTY_HISTORY: OwnerHistory = { failure: undefined, issuedAtMs: undefined, rejection: undefined };
 
 /** The facts of one owner. */
 export class Slot {
@@ -91,8 +80,9 @@ export class Slot {
 
 /**
  * The state of an owner at a given time. `fresh`: a call gets the cached token. `refresh-due`: it gets the cached token,
- * and a refresh starts. `requesting`: it waits for the request in flight. `backing-off`: it fails with the cached error.
- * `expired`, `empty`: it starts a request.
+ * and a refresh starts. `rejected`: it waits for a newer token, or gets the rejected one if that would take too long.
+ * `requesting`: it waits for the request in flight. `backing-off`: it fails with the cached error. `expired`, `empty`: it
+ * starts a request.
  *
  * @example
  * ```ts
@@ -100,36 +90,37 @@ export class Slot {
  * console.log(working.includes(registry.describe(accessKey).phase)); // → false
  * ```
  */
-export type Phase = 'fresh' | 'refresh-due' | 'requesting' | 'backing-off' | 'expired' | 'empty';
+export type Phase = 'fresh' | 'refresh-due' | 'rejected' | 'requesting' | 'backing-off' | 'expired' | 'empty';
 /** The last column of the table. */
 export type Decision = 'serve' | 'serve-and-refresh' | 'wait' | 'refuse' | 'request';
 
 /** State outside the slot that a decision depends on. */
 export interface Conditions {
-  /** Whether a request is in flight that a caller would join. */
-  readonly requesting: boolean;
+  /** Whether a request is in flight that a caller would join; `late`: it has waited for its turn too long already. */
+  readonly requesting: boolean | 'late';
   /** The open circuit, if it refuses calls. */
   readonly circuit: Circuit | undefined;
 }
 
-const DENYLIST_LENGTH = 4;
-/** A token rejected within this share of its life, and within this time, was rejected while fresh. */
-const FRESH_SHARE = 0.1;
-const FRESH_MS = 10_000;
-
-/** Whether the held token may be served. */
-export function isUsable(slot: Slot, now: Instant): slot is Slot & { held: AccessToken } {
+/** Whether there is a token that has not ended, which may have been rejected. */
+export function isLive(slot: Slot, now: Instant): slot is Slot & { held: AccessToken } {
   return slot.held !== undefined && now.timelineMs - slot.aheadMs < slot.held.expiresAtMs;
 }
 
-/** The age of the held token. */
-function heldForMs({ aheadMs }: Slot, { issuedAtMs }: AccessToken, now: Instant): number {
-  return now.timelineMs - aheadMs - issuedAtMs;
+/** Whether the held token is served without a request: it has not ended, and is not to be replaced. */
+export function isUsable(slot: Slot, now: Instant): slot is Slot & { held: AccessToken } {
+  return isLive(slot, now) && !isReplacing(slot);
 }
 
+/** Whether the held token was rejected, and a newer one is wanted. */
+export const isReplacing = ({ history }: Slot): boolean => history.rejection?.kind === 'replacing';
+
+/** Why the owner counts as failing: its last request failed, or tokens in a row were rejected. */
+export const troubleOf = ({ history }: Slot): Pause | undefined => history.failure ?? history.rejection?.row;
+
 /** A token's age: on the timeline while it is held, by the wall clock after. */
-export function ageMsOf(slot: Slot, token: AccessToken, now: Instant): number {
-  return Math.max(0, slot.held === token ? heldForMs(slot, token, now) : now.wallMs - token.issuedAtMs);
+export function ageMsOf({ held, aheadMs }: Slot, token: AccessToken, now: Instant): number {
+  return Math.max(0, (held === token ? now.timelineMs - aheadMs : now.wallMs) - token.issuedAtMs);
 }
 
 /** The owner's backoff, if it is in force. */
@@ -147,8 +138,9 @@ export function laterPause(a: Pause | undefined, b: Pause | undefined): Pause | 
 export function phaseOf(slot: Slot, now: Instant, conditions: Conditions): Phase {
   const { held, aheadMs } = slot;
   const nowMs = now.timelineMs - aheadMs;
-  if (held && nowMs < held.refreshAtMs) return 'fresh';
-  if (held && nowMs < held.expiresAtMs) return 'refresh-due';
+  const isLeft = held && nowMs < held.expiresAtMs;
+  if (isLeft && isReplacing(slot)) return conditions.requesting === true ? 'requesting' : 'rejected';
+  if (isLeft) return nowMs < held.refreshAtMs ? 'fresh' : 'refresh-due';
   if (conditions.requesting) return 'requesting';
   if (conditions.circuit || backoffOf(slot, now)) return 'backing-off';
   return held ? 'expired' : 'empty';
@@ -156,12 +148,14 @@ export function phaseOf(slot: Slot, now: Instant, conditions: Conditions): Phase
 
 /** What to do for a caller: the last column of the table. */
 export function decide(slot: Slot, now: Instant, conditions: Conditions): Decision {
-  const phase = phaseOf(slot, now, conditions);
-  switch (phase) {
+  const isStopped = conditions.requesting || conditions.circuit || backoffOf(slot, now);
+  switch (phaseOf(slot, now, conditions)) {
     case 'fresh':
       return 'serve';
     case 'refresh-due':
-      return conditions.requesting || conditions.circuit || backoffOf(slot, now) ? 'serve' : 'serve-and-refresh';
+      return isStopped ? 'serve' : 'serve-and-refresh';
+    case 'rejected':
+      return isStopped ? 'serve' : 'request';
     case 'requesting':
       return 'wait';
     case 'backing-off':
@@ -173,100 +167,61 @@ export function decide(slot: Slot, now: Instant, conditions: Conditions): Decisi
 }
 
 /**
- * Drops a token that has ended, so that it does not come back when the wall clock is set back, and a late rejection of
- * it does not detach the request for the next one. Returns whether there was such a token.
+ * Drops a token that has ended, so that it does not come back when the wall clock is set back. Returns whether there was such
+ * a token.
  */
 export function dropEnded(slot: Slot, now: Instant): boolean {
   const { held } = slot;
-  if (!held || isUsable(slot, now)) return false;
-  drop(slot, held, { freshRejections: 0 });
+  if (!held || isLive(slot, now)) return false;
+  slot.held = undefined;
+  update(slot, { issuedAtMs: held.issuedAtMs });
   return true;
 }
 
 /** Why a request is made. */
-export function reasonOf({ held, history }: Slot): RequestReason {
-  if (held) return 'refresh';
-  if (history.lastRejected) return 'rejected';
-  return history.issuedAtMs === undefined ? 'absent' : 'expired';
+export function reasonOf(slot: Slot): RequestReason {
+  if (slot.held) return isReplacing(slot) ? 'rejected' : 'refresh';
+  return slot.history.issuedAtMs === undefined ? 'absent' : 'expired';
 }
 
-/** The owner's in-flight request returned a token. Only the denylist and a streak of rejections survive that. */
-export function recordSuccess(slot: Slot, { token, aheadMs }: HeldToken): void {
-  const { denylist } = slot.history;
-  // If a token was replaced without being rejected, the streak ends.
-  const freshRejections = slot.held ? 0 : slot.history.freshRejections;
-  const isHealthy = denylist.length === 0 && freshRejections === 0;
-  slot.history = isHealthy ? EMPTY_HISTORY : { ...EMPTY_HISTORY, denylist, freshRejections };
+/** The owner's in-flight request returned a token. Only what rejections say about it survives that. */
+export function recordSuccess(slot: Slot, { token, aheadMs }: HeldToken, rejection?: RejectionState): void {
+  slot.history = rejection ? { ...EMPTY_HISTORY, rejection } : EMPTY_HISTORY;
   slot.held = token;
   slot.aheadMs = aheadMs;
 }
 
-/** The owner's in-flight request failed. A usable token stays. */
+/** The owner's in-flight request failed. The held token stays. */
 export function recordFailure(slot: Slot, failure: Pause): void {
   update(slot, { failure });
 }
 
-/**
- * Puts a token on the denylist. Returns false if it is there already.
- *
- * @param token the token itself, if it is known.
- */
-export function addToDenylist(slot: Slot, fingerprint: string, token?: AccessToken): boolean {
-  if (!slot.held && token) update(slot, { lastRejected: token });
-  const { denylist } = slot.history;
-  if (denylist.includes(fingerprint)) return false;
-  update(slot, { denylist: [fingerprint, ...denylist].slice(0, DENYLIST_LENGTH) });
-  return true;
+/** What rejections say has changed. */
+export function recordRejection(slot: Slot, rejection: RejectionState | undefined): void {
+  update(slot, { rejection });
 }
 
-/** Whether this token is on the denylist. */
-export function isDenied({ history }: Slot, fingerprint: string): boolean {
-  return history.denylist.includes(fingerprint);
-}
-
-/**
- * A call with this token was accepted, so a rejection of it elsewhere is not the owner's fault. Ends the streak of
- * rejections and the pause that it caused. Returns whether there was such a pause.
- */
-export function recordAccepted(slot: Slot, token: AccessToken): boolean {
-  const { held, history } = slot;
-  if (held === token) {
-    if (!history.wasAccepted)
-      slot.history = history === EMPTY_HISTORY ? ACCEPTED_HISTORY : { ...history, wasAccepted: true };
-  } else if (!isDenied(slot, token.fingerprint)) return false;
-  if (history.freshRejections > 0) update(slot, { freshRejections: 0 });
-  return history.failure?.error.code === 'token_rejected' && endPause(slot);
-}
-
-/** The owner's pause ends. Returns whether there was one. */
-export function endPause(slot: Slot): boolean {
+/** The owner's backoff ends. Returns whether there was one. */
+export function endBackoff(slot: Slot): boolean {
   if (!slot.history.failure) return false;
-  update(slot, { failure: undefined, freshRejections: 0 });
+  update(slot, { failure: undefined });
   return true;
 }
 
-/** The service rejected the held token: drops it. Returns how many fresh ones in a row were rejected. */
-export function dropRejected(slot: Slot, held: AccessToken, now: Instant): number {
-  const { history } = slot;
-  const lifetimeMs = held.expiresAtMs - held.issuedAtMs;
-  const isFresh = heldForMs(slot, held, now) <= Math.min(FRESH_MS, lifetimeMs * FRESH_SHARE);
-  const freshRejections = isFresh && !history.wasAccepted ? history.freshRejections + 1 : 0;
-  drop(slot, held, { lastRejected: held, freshRejections });
-  return freshRejections;
+/** The owner's backoff ends, and so does the keeping of a rejected token. Returns whether the owner counted as failing. */
+export function endPause(slot: Slot): boolean {
+  const trouble = troubleOf(slot);
+  const { rejection } = slot.history;
+  if (trouble || rejection) update(slot, { failure: undefined, rejection: rejection && afterResume(rejection) });
+  return trouble !== undefined;
 }
 
 /** The owner was removed: drops its token and history. Returns whether there was a token or a failure. */
 export function clearSlot(slot: Slot): boolean {
-  const wasHeld = slot.held !== undefined || slot.history.failure !== undefined;
+  const wasHeld = slot.held !== undefined || troubleOf(slot) !== undefined;
   slot.held = undefined;
   slot.history = EMPTY_HISTORY;
   return wasHeld;
-}
-
-/** Drops the held token and notes when it was issued. */
-function drop(slot: Slot, { issuedAtMs }: AccessToken, changes: Partial<OwnerHistory>): void {
-  slot.held = undefined;
-  update(slot, { issuedAtMs, wasAccepted: false, ...changes });
 }
 
 function update(slot: Slot, changes: Partial<OwnerHistory>): void {

@@ -192,7 +192,7 @@ function waitAfter(error: OwnerTokenError, tries: number, nowMs: number): number
   const { failureScope, code, retryable, retryAtMs = nowMs } = error;
   const isEverybodys = failureScope === 'client' || failureScope === 'endpoint';
   const isTooMuch = code === 'queue_full' || code === 'queue_timeout' || code === 'rate_limited';
-  const mayPass = (retryable || code === 'client_refused') && code !== 'token_rejected' && tries < MAX_OWN_TRIES;
+  const mayPass = (retryable || code === 'client_refused') && tries < MAX_OWN_TRIES;
   if (!isEverybodys && !isTooMuch && !mayPass) return undefined;
   return Math.max(MIN_WAIT_MS, retryAtMs - nowMs);
 }

@@ -6,6 +6,7 @@ import {
   oauthErrorOf,
   type UnusableBody,
 } from '../../src/endpoint/classify-failure.ts';
+import { SentValues } from '../../src/endpoint/echoes.ts';
 import { type ExchangeResult, redirected } from '../../src/endpoint/http-exchange.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 
@@ -340,19 +341,21 @@ it('classifyFailure that throws, or says what is no scope, is a failure of the u
 it.each([[null], ['invalid_grant'], [[]], [{}], [{ error: 7 }], [{ error: 'Invalid Grant' }], [{ error: '' }]])(
   'the OAuth code is not in %j',
   (body) => {
-    expect(oauthErrorOf(body, [])).toBeUndefined();
+    expect(oauthErrorOf(body, new SentValues([]))).toBeUndefined();
   },
 );
 
 it('the OAuth code is dropped where it may be an echo of what was sent, in whole, in part, or within more', () => {
   for (const error of ['correct_horse_battery', 'horse_battery', 'bad_correct_horse_battery', 'horse']) {
-    expect(oauthErrorOf({ error }, ['id', 'Correct_Horse_Battery'])).toBeUndefined();
+    expect(oauthErrorOf({ error }, new SentValues(['id', 'Correct_Horse_Battery']))).toBeUndefined();
   }
-  expect(oauthErrorOf({ error: 'key_revoked' }, ['Correct_Horse_Battery'])).toBe('key_revoked');
+  expect(oauthErrorOf({ error: 'key_revoked' }, new SentValues(['Correct_Horse_Battery']))).toBe('key_revoked');
 });
 
 it('the OAuth code is kept where it is a word of the standard, whatever was sent', () => {
-  expect(oauthErrorOf({ error: 'invalid_client' }, ['client', 'a', 'my_invalid_client_key'])).toBe('invalid_client');
+  expect(oauthErrorOf({ error: 'invalid_client' }, new SentValues(['client', 'a', 'my_invalid_client_key']))).toBe(
+    'invalid_client',
+  );
 });
 
 describe('the description', () => {
@@ -364,6 +367,18 @@ describe('the description', () => {
     expect(shownOf('a\r\nb\u001b[31m\u202ec')).toBe('a b [31m c');
     expect(shownOf('x'.repeat(1_000))).toHaveLength(300);
     for (const none of ['', '\n', 7, {}, undefined]) expect(shownOf(none)).toBeUndefined();
+  });
+
+  it('the description is compared with what was sent as far as it is shown, and a little further', () => {
+    const key = 'k-0123456789abcdef';
+    expect(shownOf(`${'x'.repeat(290)} ${key}`, [key])).toBeUndefined();
+    expect(shownOf(`${'x'.repeat(300)}${key}`, [key])).toBeUndefined();
+    expect(shownOf(`${'x'.repeat(60_000)}${key}`, [key])).toBe('x'.repeat(300));
+  });
+
+  it('the description is dropped if what was sent is too long to be compared with it', () => {
+    expect(shownOf('wrong', ['k'.repeat(2_000)])).toBe('wrong');
+    expect(shownOf('wrong', ['k'.repeat(16_384)])).toBeUndefined();
   });
 
   it('the description is dropped where it repeats what was sent, also with white space in between', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Instant } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
-import { failureOf, pauseAfterRejections, refusal, withOutcome } from '../../src/failures/refusals.ts';
+import { failureOf, refusal, withOutcome } from '../../src/failures/refusals.ts';
 
 /** The wall clock is a million ahead of the monotonic one. */
 const now: Instant = { wallMs: 1_005_000, monotonicMs: 5_000, timelineMs: 1_005_000, aheadMs: 0 };
@@ -56,27 +56,6 @@ it.each([
   const outcome = withOutcome(down, 'client', pause, now);
   expect(outcome).toMatchObject({ code: 'client_refused', message: 'it is down', failureScope: 'client' });
   expect(outcome.retryAtMs).toBe(retryAtMs);
-});
-
-describe('fresh tokens that were refused', () => {
-  const range = { baseMs: 1_000, capMs: 60_000 };
-  const pauseAfter = (count: number) => pauseAfterRejections({ owner: 'owner_x' }, count, range, now, () => 0.5);
-
-  it('fresh tokens that were refused are no reason to pause until there are three in a row', () => {
-    expect([0, 1, 2].map(pauseAfter)).toEqual([undefined, undefined, undefined]);
-  });
-
-  it('fresh tokens that were refused pause the owner from the third in a row on, longer each time', () => {
-    expect(pauseAfter(3)).toMatchObject({ count: 1, retryAtMonotonicMs: 5_750 });
-    expect(pauseAfter(5)).toMatchObject({ count: 3, retryAtMonotonicMs: 8_000 });
-    expect(pauseAfter(3)?.error).toMatchObject({
-      code: 'token_rejected',
-      failureScope: 'owner',
-      owner: 'owner_x',
-      failedAtMs: now.wallMs,
-      message: 'the last 3 tokens of this owner were rejected while they were fresh',
-    });
-  });
 });
 
 describe('a refusal', () => {

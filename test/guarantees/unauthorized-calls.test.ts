@@ -72,11 +72,12 @@ describe('F2', () => {
 describe('F3', () => {
   const same = token({ access_token: 'the-same' });
 
-  it('F3 a call is not made again with the token that was refused', async () => {
+  it('F3 a call whose token the service issues again returns the 401, after two attempts at most', async () => {
     const { endpoint, registry, resources } = await byHand(() => false);
     endpoint.always(same);
-    expect(await errorOf(registry.ownerFetch('key')(resources.origin))).toMatchObject({ code: 'token_rejected' });
-    expect(resources.tokens).toEqual(['the-same']);
+    expect(await statusOf(registry.ownerFetch('key')(resources.origin))).toBe(401);
+    expect(resources.tokens.length).toBeLessThanOrEqual(2);
+    expect(new Set(resources.tokens)).toEqual(new Set(['the-same']));
   });
 });
 

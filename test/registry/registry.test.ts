@@ -71,7 +71,7 @@ it('getToken gives the source the reason, the held token, and the rejected one',
     { reason: 'absent' },
     { reason: 'refresh', held: first },
     { reason: 'expired' },
-    { reason: 'rejected', rejected: third },
+    { reason: 'rejected', held: third, rejected: third },
   ]);
   expect(second).not.toBe(first);
   for (const { request } of source.calls) expect(request.signal.aborted).toBe(false);
@@ -99,7 +99,7 @@ it('peek returns the token that is usable now, and never requests one', async ()
   expect(source.calls).toHaveLength(1);
 });
 
-it('reject drops exactly the token that is held, given as itself or as a string', async () => {
+it('reject has exactly the cached token replaced, given as itself or as a string', async () => {
   const { registry, source } = answering();
   const token = await registry.getToken('key-1');
   expect(registry.reject('key-1', 'another')).toBe(false);
@@ -108,10 +108,13 @@ it('reject drops exactly the token that is held, given as itself or as a string'
   expect(registry.peek('key-1')).toBe(token);
   expect(registry.reject('key-1', token)).toBe(true);
   expect(registry.reject('key-1', token)).toBe(false);
+  expect(registry.peek('key-1')).toBeUndefined();
+  expect(registry.describe('key-1').phase).toBe('rejected');
   const second = await registry.getToken('key-1');
   expect(source.call(1).request).toMatchObject({ reason: 'rejected', rejected: token });
+  registry.accept('key-1', second);
   expect(registry.reject('key-1', second.value)).toBe(true);
-  expect(registry.stats()).toMatchObject({ rejections: 2, usable: 0 });
+  expect(registry.stats()).toMatchObject({ rejections: 2, usable: 1 });
 });
 
 describe('evidence', () => {
@@ -126,12 +129,48 @@ describe('evidence', () => {
   };
 
   it('evidence names owner and token by their digests, since two owners may have one label', async () => {
-    const rejected = vi.fn();
-    const { registry } = answering({ expiry: { lifetimeMs: () => 100_000, rejected }, ownerLabel: () => 'customer' });
+    const accepted = vi.fn();
+    const { registry } = answering({ expiry: { lifetimeMs: () => 100_000, accepted }, ownerLabel: () => 'customer' });
     const token = await registry.getToken('key-1');
-    registry.reject('key-1', token);
+    registry.accept('key-1', token);
     const digest = expect.stringMatching(/^owner_[\w-]{16}$/);
-    expect(rejected).toHaveBeenCalledWith({ owner: digest, token: token.fingerprint, ageMs: 0 });
+    expect(accepted).toHaveBeenCalledWith({ owner: digest, token: token.fingerprint, ageMs: 0 });
+  });
+
+  it('a rejection is evidence once the next token is accepted, with the age that the rejected one had', async () => {
+    const { heard, registry, clock } = learning();
+    const token = await registry.getToken('key-1');
+    clock.advance(7_000);
+    registry.reject('key-1', token);
+    clock.advance(1_000);
+    const second = await registry.getToken('key-1');
+    expect(heard).toEqual([]);
+    clock.advance(1_000);
+    for (let calls = 0; calls < 2; calls++) registry.accept('key-1', second);
+    expect(heard).toEqual([
+      ...[
+        ['rejected', 7_000],
+        ['accepted', 1_000],
+        ['accepted', 1_000],
+      ],
+    ]);
+  });
+
+  it('a rejection is no evidence if the next token is rejected too, or the same one is accepted after all', async () => {
+    const { heard, registry } = learning();
+    registry.reject('key-1', await registry.getToken('key-1'));
+    const second = await registry.getToken('key-1');
+    registry.reject('key-1', second);
+    registry.accept('key-1', second);
+    const third = await registry.getToken('key-2');
+    registry.reject('key-2', third);
+    registry.accept('key-2', third);
+    expect(heard).toEqual([
+      ...[
+        ['accepted', 0],
+        ['accepted', 0],
+      ],
+    ]);
   });
 
   it('evidence is reported only of tokens that the registry issued, to owners it holds', async () => {
@@ -302,7 +341,7 @@ it('stats are counted as they happen', async () => {
   const { pauses, ...counts } = registry.stats();
   expect(counts).toEqual({
     owners: 2,
-    usable: 0,
+    usable: 1,
     inFlight: 1,
     slow: 0,
     concurrency: 1,

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
+import type { AccessToken } from '../../src/token.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { errorOf, keys, scripted } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
@@ -80,12 +81,24 @@ it('the list of owners keeps a failing owner while its next request is in flight
   expect(registry.owners({ state: 'failing' })).toEqual([]);
 });
 
-it('the list of owners shows an owner whose tokens are rejected as failing since the last rejection', async () => {
+it('the list of owners shows an owner whose tokens are rejected in a row as failing, since the first that was kept', async () => {
   const { registry, clock } = withDead();
-  for (let n = 0; n < 3; n++) registry.reject('key-1', await registry.getToken('key-1'));
-  const [report] = registry.owners();
-  expect(report).toMatchObject({ phase: 'backing-off', failure: { code: 'token_rejected', failures: 1 } });
-  expect(report?.failure?.sinceMs).toBe(clock.now());
+  const rejectNext = async () => registry.reject('key-1', await registry.getToken('key-1'));
+  expect([await rejectNext(), await rejectNext()]).toEqual([true, false]);
+  const sinceMs = clock.now();
+  const token = registry.peek('key-1');
+  const untilMs = sinceMs + 10_000;
+  expect(registry.owners()[0]).toMatchObject({
+    phase: 'fresh',
+    code: 'token_rejected',
+    retryAtMs: untilMs,
+    failure: { code: 'token_rejected', failures: 1, sinceMs },
+  });
+  clock.advance(10_000);
+  expect([registry.reject('key-1', token as AccessToken), await rejectNext()]).toEqual([true, false]);
+  expect(registry.owners()[0]?.failure).toMatchObject({ failures: 2, sinceMs, retryAtMs: untilMs + 20_000 });
+  registry.accept('key-1', registry.peek('key-1') as AccessToken);
+  expect(registry.owners({ state: 'failing' })).not.toContainEqual(expect.objectContaining({ code: 'token_rejected' }));
 });
 
 it('the list of owners takes time in proportion to its length: no other owner is fingerprinted', async () => {

@@ -3,27 +3,29 @@ import type { Instant } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import type { Circuit } from '../../src/failures/blame.ts';
 import type { Pause } from '../../src/failures/pauses.ts';
+import type { RejectionState } from '../../src/failures/rejections.ts';
 import {
   accessKeyOf,
-  addToDenylist,
   ageMsOf,
   backoffOf,
   clearSlot,
   decide,
   dropEnded,
-  dropRejected,
+  endBackoff,
   endPause,
   type HeldToken,
   interned,
-  isDenied,
+  isLive,
+  isReplacing,
   isUsable,
   laterPause,
   phaseOf,
   reasonOf,
-  recordAccepted,
   recordFailure,
+  recordRejection,
   recordSuccess,
   Slot,
+  troubleOf,
 } from '../../src/registry/slot.ts';
 import { AccessToken } from '../../src/token.ts';
 import { at, machine } from '../helpers/instants.ts';
@@ -50,21 +52,18 @@ const failureUntil = (retryAtMonotonicMs: number): Pause => ({
   retryAtMonotonicMs,
 });
 
-function slotWith(facts: { held?: HeldToken; failure?: Pause }): Slot {
+function slotWith(facts: { held?: HeldToken; failure?: Pause; rejection?: RejectionState }): Slot {
   const slot = createSlot('owner_x');
-  if (facts.held) recordSuccess(slot, facts.held);
+  if (facts.held) recordSuccess(slot, facts.held, facts.rejection);
   if (facts.failure) recordFailure(slot, facts.failure);
   return slot;
 }
 
-const NOTHING = {
-  failure: undefined,
-  issuedAtMs: undefined,
-  denylist: [],
-  lastRejected: undefined,
-  freshRejections: 0,
-  wasAccepted: false,
-};
+const NOTHING = { failure: undefined, issuedAtMs: undefined, rejection: undefined };
+
+const replacing: RejectionState = { kind: 'replacing', row: undefined, firstRejectedAtMs: 0, ageMs: 0 };
+const inRow = { row: failureUntil(2000), firstRejectedAtMs: 0 };
+const kept: RejectionState = { kind: 'kept', untilMs: 2000, ...inRow };
 
 const ALONE = { requesting: false, circuit: undefined };
 
@@ -126,6 +125,15 @@ describe('the table of phases', () => {
     ['refresh-due', 'serve', { held }, 700, paused],
     ['refresh-due', 'serve', { held, failure }, 700, ALONE],
     ['refresh-due', 'serve-and-refresh', { held, failure: failureUntil(700) }, 700, ALONE],
+    ['fresh', 'serve', { held, rejection: kept }, 0, ALONE],
+    ['rejected', 'request', { held, rejection: replacing }, 0, ALONE],
+    ['rejected', 'request', { held, rejection: replacing }, 949, ALONE],
+    ['rejected', 'serve', { held, rejection: replacing }, 0, paused],
+    ['rejected', 'serve', { held, rejection: replacing, failure }, 0, ALONE],
+    ['rejected', 'serve', { held, rejection: replacing }, 0, { requesting: 'late', circuit: undefined }],
+    ['requesting', 'wait', { held, rejection: replacing, failure }, 0, both],
+    ['requesting', 'wait', { held, rejection: replacing }, 950, { requesting: 'late', circuit: undefined }],
+    ['expired', 'request', { held, rejection: replacing }, 950, ALONE],
     ['requesting', 'wait', {}, 0, requesting],
     ['requesting', 'wait', { held, failure }, 1000, both],
     ['backing-off', 'refuse', { failure }, 1999, ALONE],
@@ -148,6 +156,20 @@ describe('the table of phases', () => {
   });
 });
 
+it('a token that is to be replaced is live, but not usable; one that is kept is both', () => {
+  const states = [undefined, kept, replacing].map((rejection) =>
+    slotWith({ held: heldToken(), ...(rejection && { rejection }) }),
+  );
+  expect(states.map((slot) => [isLive(slot, at(949)), isUsable(slot, at(949))])).toEqual([
+    ...[
+      [true, true],
+      [true, true],
+      [true, false],
+    ],
+  ]);
+  expect(states.map((slot) => isLive(slot, at(950)))).toEqual([false, false, false]);
+});
+
 it('a token request says why it is made', () => {
   const slot = slotWith({});
   expect(reasonOf(slot)).toBe('absent');
@@ -155,55 +177,36 @@ it('a token request says why it is made', () => {
   expect(reasonOf(slot)).toBe('absent');
   recordSuccess(slot, heldToken());
   expect(reasonOf(slot)).toBe('refresh');
+  recordRejection(slot, kept);
+  expect(reasonOf(slot)).toBe('refresh');
+  recordRejection(slot, replacing);
+  expect(reasonOf(slot)).toBe('rejected');
   expect(dropEnded(slot, at(950))).toBe(true);
   expect(reasonOf(slot)).toBe('expired');
-  addToDenylist(slot, 'token_one', heldToken().token);
-  expect(reasonOf(slot)).toBe('rejected');
 });
 
-it('a request drops a token that has ended, and no other, with the streak of rejections', () => {
-  const slot = slotWith({ held: heldToken() });
+it('a request drops a token that has ended, and no other, but not what rejections say', () => {
+  const slot = slotWith({ held: heldToken(), rejection: kept });
   expect(dropEnded(slot, at(949))).toBe(false);
-  dropRejected(slot, slot.held as AccessToken, at(1));
-  recordSuccess(slot, heldToken('two'));
   expect(dropEnded(slot, at(950))).toBe(true);
-  expect(slot).toMatchObject({
-    held: undefined,
-    history: { freshRejections: 0, issuedAtMs: heldToken().token.issuedAtMs },
-  });
+  const { issuedAtMs } = heldToken().token;
+  expect(slot).toMatchObject({ held: undefined, history: { issuedAtMs, rejection: kept } });
   expect(dropEnded(slot, at(950))).toBe(false);
 });
 
-it('a request that succeeds replaces all that the slot knew with its token', () => {
-  const slot = slotWith({ failure: failureUntil(2000) });
-  addToDenylist(slot, 'token_old', heldToken('old').token);
-  const held = heldToken('new');
-  recordSuccess(slot, held);
-  expect(slot).toMatchObject({ held: held.token, history: { failure: undefined, lastRejected: undefined } });
-  expect(slot.history.denylist).toEqual(['token_old']);
-});
-
-it('a request that succeeds clears the stored failures, unless a rejection must be remembered', () => {
-  const slot = slotWith({ held: heldToken(), failure: failureUntil(2000) });
+it('a request that succeeds replaces all that the slot knew', () => {
+  const slot = slotWith({ held: heldToken(), rejection: replacing, failure: failureUntil(2000) });
   dropEnded(slot, at(950));
-  recordSuccess(slot, heldToken('two'));
-  expect(slot.history).toEqual(NOTHING);
-  dropRejected(slot, slot.held as AccessToken, at(1));
-  recordSuccess(slot, heldToken('three'));
-  expect(slot.history).toMatchObject({ freshRejections: 1 });
-  recordSuccess(slot, heldToken('four'));
+  const held = heldToken('new');
+  recordSuccess(slot, held, kept);
+  expect(slot).toMatchObject({ held: held.token, history: { ...NOTHING, rejection: kept } });
+  recordSuccess(slot, heldToken('newer'));
   expect(slot.history).toEqual(NOTHING);
 });
 
-it('healthy owners share one history, and those with an accepted token another', () => {
-  const historyOf = (value: string, isAccepted: boolean) => {
-    const slot = slotWith({ held: heldToken(value) });
-    for (let calls = 0; isAccepted && calls < 2; calls++) recordAccepted(slot, slot.held as AccessToken);
-    return slot.history;
-  };
-  expect(historyOf('one', false)).toBe(historyOf('two', false));
-  expect(historyOf('one', true)).toBe(historyOf('two', true));
-  expect(historyOf('one', true)).not.toBe(historyOf('one', false));
+it('healthy owners share one history', () => {
+  const [one, two] = [slotWith({ held: heldToken('one') }), slotWith({ held: heldToken('two') })];
+  expect(one.history).toBe(two.history);
 });
 
 it('a request that fails leaves a usable token alone', () => {
@@ -214,145 +217,29 @@ it('a request that fails leaves a usable token alone', () => {
   expect(slot).toMatchObject({ held: held.token, history: { failure } });
 });
 
-it('a rejection drops the token and keeps it as the last rejected', () => {
-  const held = heldToken();
-  const slot = slotWith({ held });
-  recordAccepted(slot, held.token);
-  dropRejected(slot, held.token, at(500));
-  expect(slot).toMatchObject({ held: undefined, history: { lastRejected: held.token, wasAccepted: false } });
+it('an owner is in trouble after a failed request, and while its tokens are rejected in a row', () => {
+  const failure = failureUntil(1000);
+  expect(troubleOf(slotWith({ held: heldToken() }))).toBeUndefined();
+  expect(troubleOf(slotWith({ held: heldToken(), rejection: replacing }))).toBeUndefined();
+  expect(troubleOf(slotWith({ held: heldToken(), rejection: kept }))).toBe(kept.row);
+  expect(troubleOf(slotWith({ held: heldToken(), rejection: kept, failure }))).toBe(failure);
 });
 
-it('a rejection within a tenth of the life and ten seconds is quick, and quick ones in a row are counted', () => {
-  const quick = (lifetimeMs: number, atMs: number, issuedAtMs = 0) => {
-    const slot = slotWith({ held: heldToken() });
-    dropRejected(slot, slot.held as AccessToken, at(1));
-    recordSuccess(slot, heldToken('t', { lifetimeMs, issuedAtMs }));
-    return dropRejected(slot, slot.held as AccessToken, at(atMs));
-  };
-  // Counted over the life that is served: 950 of 1000.
-  expect([95, 96].map((ms) => quick(1000, ms))).toEqual([2, 0]);
-  expect([10_000, 10_001].map((ms) => quick(3_600_000, ms))).toEqual([2, 0]);
-  // Counted from when it was issued.
-  expect([5_095, 5_096].map((ms) => quick(1000, ms, 5_000))).toEqual([2, 0]);
-  expect([10_000, 10_001].map((ms) => quick(Number.POSITIVE_INFINITY, ms))).toEqual([2, 0]);
+it('a backoff can be ended before its time, and nothing else with it', () => {
+  const slot = slotWith({ held: heldToken(), rejection: kept });
+  expect(endBackoff(slot)).toBe(false);
+  recordFailure(slot, failureUntil(2000));
+  expect(endBackoff(slot)).toBe(true);
+  expect(slot.history).toMatchObject({ failure: undefined, rejection: kept });
 });
 
-it('a rejection is quick by the age on the timeline, however far that is ahead of the wall clock', () => {
-  const quick = (atMs: number) => {
-    const slot = slotWith({ held: { ...heldToken(), aheadMs: 60 } });
-    return dropRejected(slot, slot.held as AccessToken, at(atMs));
-  };
-  expect([155, 156].map(quick)).toEqual([1, 0]);
-});
-
-it('a streak of rejections ends once a token is replaced without one', () => {
-  const slot = slotWith({ held: heldToken('a') });
-  expect(dropRejected(slot, slot.held as AccessToken, at(1))).toBe(1);
-  recordSuccess(slot, heldToken('b'));
-  recordSuccess(slot, heldToken('c'));
-  expect(dropRejected(slot, slot.held as AccessToken, at(1))).toBe(1);
-});
-
-it('a rejected token is put on the denylist once, which has the last four', () => {
-  const slot = slotWith({});
-  expect(['a', 'b', 'c', 'b', 'd', 'e'].map((each) => addToDenylist(slot, each))).toEqual([
-    ...[true, true, true, false, true, true],
-  ]);
-  expect(slot.history.denylist).toEqual(['e', 'd', 'c', 'b']);
-  expect(['a', 'b'].map((each) => isDenied(slot, each))).toEqual([false, true]);
-});
-
-it('a rejection of an earlier token keeps that token for the next request, unless one is held or the token is not known', () => {
-  const { token } = heldToken('old');
-  const holding = slotWith({ held: heldToken() });
-  addToDenylist(holding, token.fingerprint, token);
-  expect(holding.history.lastRejected).toBeUndefined();
-  const empty = slotWith({});
-  addToDenylist(empty, token.fingerprint, token);
-  addToDenylist(empty, 'token_unknown');
-  expect(empty.history.lastRejected).toBe(token);
-});
-
-it('an owner without rejections has no token denied', () => {
-  expect(isDenied(slotWith({}), 'a')).toBe(false);
-});
-
-describe('an accepted token', () => {
-  const tokenRejected = (): Pause => ({ ...failureUntil(2000), error: new OwnerTokenError('token_rejected', 'no') });
-  /** An owner whose last two tokens were rejected while fresh. */
-  const distrusted = (failure?: Pause) => {
-    const slot = slotWith({ held: heldToken() });
-    dropRejected(slot, slot.held as AccessToken, at(1));
-    recordSuccess(slot, heldToken('two'));
-    dropRejected(slot, slot.held as AccessToken, at(1));
-    if (failure) recordFailure(slot, failure);
-    return slot;
-  };
-
-  it('an accepted token that is held keeps a later rejection of it from counting as fresh', () => {
-    const held = heldToken();
-    const slot = slotWith({ held });
-    expect(recordAccepted(slot, held.token)).toBe(false);
-    expect(dropRejected(slot, held.token, at(1))).toBe(0);
-  });
-
-  it('an accepted token that is held keeps a later rejection of it from counting as fresh, whatever came before', () => {
-    const slot = distrusted();
-    recordSuccess(slot, heldToken('three'));
-    recordAccepted(slot, slot.held as AccessToken);
-    expect(dropRejected(slot, slot.held as AccessToken, at(1))).toBe(0);
-  });
-
-  it('an accepted token says nothing of the next token', () => {
-    const slot = slotWith({ held: heldToken() });
-    recordAccepted(slot, slot.held as AccessToken);
-    recordSuccess(slot, heldToken('two'));
-    expect(dropRejected(slot, slot.held as AccessToken, at(1))).toBe(1);
-  });
-
-  it('an accepted token ends the streak of rejections and the backoff that it led to, though it is on the denylist', () => {
-    const slot = distrusted(tokenRejected());
-    const { token } = heldToken();
-    addToDenylist(slot, token.fingerprint);
-    expect(recordAccepted(slot, token)).toBe(true);
-    expect(slot.history).toMatchObject({ freshRejections: 0, failure: undefined });
-  });
-
-  it('an accepted token ends the streak of rejections where it has led to no backoff yet', () => {
-    const slot = distrusted();
-    const { token } = heldToken();
-    addToDenylist(slot, token.fingerprint);
-    expect(recordAccepted(slot, token)).toBe(false);
-    expect(slot.history).toMatchObject({ freshRejections: 0, failure: undefined });
-  });
-
-  it('an accepted token leaves a backoff for another reason in force', () => {
-    const failure = failureUntil(2000);
-    const slot = distrusted();
-    recordSuccess(slot, heldToken());
-    recordFailure(slot, failure);
-    expect(recordAccepted(slot, slot.held as AccessToken)).toBe(false);
-    expect(slot.history).toMatchObject({ freshRejections: 0, failure });
-  });
-
-  it('an accepted token that the owner neither holds nor denies changes nothing', () => {
-    const slot = distrusted(tokenRejected());
-    addToDenylist(slot, 'token_other');
-    const before = { ...slot.history };
-    expect(recordAccepted(slot, heldToken('stranger').token)).toBe(false);
-    expect(slot.history).toEqual(before);
-    expect(recordAccepted(createSlot('owner_new'), heldToken('stranger').token)).toBe(false);
-  });
-});
-
-it('a pause can be ended before its time, and the streak of rejections with it', () => {
-  const slot = slotWith({ held: heldToken() });
-  dropRejected(slot, slot.held as AccessToken, at(1));
-  expect(endPause(slot)).toBe(false);
-  expect(slot.history).toMatchObject({ freshRejections: 1 });
+it('a pause can be ended before its time, and the keeping of a token with it', () => {
+  const slot = slotWith({ held: heldToken(), rejection: kept });
   recordFailure(slot, failureUntil(2000));
   expect(endPause(slot)).toBe(true);
-  expect(slot.history).toMatchObject({ freshRejections: 0, failure: undefined });
+  expect(slot.history).toMatchObject({ failure: undefined, rejection: { kind: 'replacing', row: undefined } });
+  expect(isReplacing(slot)).toBe(true);
+  expect(endPause(slot)).toBe(false);
   expect(endPause(slotWith({}))).toBe(false);
 });
 

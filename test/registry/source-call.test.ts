@@ -42,8 +42,8 @@ describe('the held token', () => {
     hint?: { refreshAfterMs: number },
   ) => {
     const slot = { held: previous?.token, aheadMs: previous?.aheadMs ?? 0 };
-    const settings = { refreshWindow: [0.6, 0.8] as [number, number], random: () => 0.5 };
-    return heldTokenFrom(settings, issued, { lifetimeMs, ...hint }, slot, now, fingerprints);
+    const settings = { refreshWindow: [0.6, 0.8] as [number, number], random: () => 0.5, fingerprints };
+    return heldTokenFrom(settings, issued, { lifetimeMs, ...hint }, slot, now);
   };
   const jwt = (claims: object) => `x.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.y`;
 

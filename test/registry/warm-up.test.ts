@@ -260,7 +260,6 @@ describe('a pause of all owners', () => {
 
   it.each([
     ['a refused owner', 1, new OwnerTokenError('owner_refused', 'no', { retryAtMs: 1 })],
-    ['an owner with rejected tokens', 1, new OwnerTokenError('token_rejected', 'no', { retryAtMs: 1 })],
     ['an owner whose failure is not retryable', 1, new OwnerTokenError('redirect_refused', 'no', { retryAtMs: 1 })],
     ['an owner whose failure may pass', 3, new OwnerTokenError('endpoint_unavailable', 'no', { retryAtMs: 1 })],
     ['an owner of a refused client', 3, new OwnerTokenError('client_refused', 'no', { retryAtMs: 1 })],

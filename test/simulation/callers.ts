@@ -82,16 +82,19 @@ export class Callers {
   #useToken(): boolean {
     const world = this.#world;
     const { random, inUse } = world;
-    if (inUse.length === 0) return true;
-    const { oracle, owner, token } = random.pick(inUse);
+    const [newest] = inUse;
+    if (!newest) return true;
+    // Most tokens are used at once.
+    const { oracle, owner, token } = random.chance(0.5) ? newest : random.pick(inUse);
     // Some routes refuse every token.
     const isRefusing = random.chance(0.15);
-    if (this.#registries.serviceOf(oracle).accepts(token.value, owner) && !isRefusing) {
+    if (this.#registries.serviceOf(oracle).call(token.value, owner) && !isRefusing) {
       world.trace(`accept ${oracle.index} ${owner} ${token.value}`);
       oracle.accept(owner, token);
     } else {
       world.trace(`reject ${oracle.index} ${owner} ${token.value}`);
       oracle.reject(owner, random.chance(0.2) ? token.value : token);
+      if (random.chance(0.5)) this.#call(oracle, owner);
     }
     return false;
   }

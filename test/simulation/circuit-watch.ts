@@ -97,7 +97,7 @@ export class CircuitWatch {
   asks(mark: Mark, { pauses }: RegistryStats): void {
     this.#inFlight.add(mark);
     const seen = this.#seen;
-    if (mark.isSecond || !seen || (!pauses.client && !pauses.endpoint)) return;
+    if (!seen || (!pauses.client && !pauses.endpoint)) return;
     // Without a canary, callers are let through.
     if (seen.mayHaveOlderTrials || this.#haveSucceeded.size === 0 || this.#hasEvicted) return;
     if (this.#world.clock.monotonicMs < seen.retryAtMs - 1.5) this.#broken('a request while the circuit is open');
@@ -164,10 +164,9 @@ export class CircuitWatch {
     this.#firstFailures.clear();
   }
 
+  /** Whether a rejected owner is a canary is not certain. */
   rejected(owner: number): void {
     this.#healthy.delete(owner);
-    // A token that is rejected before it is stored is never cached, so its owner is no canary.
-    if (this.#granted.some((mark) => mark.owner === owner)) this.#haveSucceeded.delete(owner);
   }
 
   evicted(): void {
@@ -267,7 +266,7 @@ export class CircuitWatch {
 
   /** Returns whether it was a trial for certain. */
   #over(mark: Mark): boolean {
-    const isSlow = mark.isSecond || this.#world.clock.monotonicMs - mark.sentMs >= SLOW_MS;
+    const isSlow = this.#world.clock.monotonicMs - mark.sentMs >= SLOW_MS;
     if (isSlow) this.#suspect(mark);
     this.#inFlight.delete(mark);
     return this.#trials.delete(mark);

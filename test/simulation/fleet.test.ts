@@ -27,8 +27,6 @@ class FleetWorld {
   service: Service = 'answers';
   readonly #random: Random;
   readonly #issuedAtMs = new Map<string, number>();
-  /** What each replica was told is refused, by owner, newest first. */
-  readonly #rejected = this.#table<string[]>(() => []);
   readonly #last = this.#table<AccessToken | undefined>(() => undefined);
   readonly #hanging: ScriptedCall[] = [];
 
@@ -51,9 +49,9 @@ class FleetWorld {
     await settle();
   }
 
-  /** One call: whatever it is given must be this owner's, alive, and not refused before by this replica. */
+  /** One call: whatever it is given must be this owner's and alive. It must not fail while the last token it got lives. */
   call(replica: number, owner: number): void {
-    const refused = [...(this.#rejected[replica]?.[owner] ?? [])];
+    const last = this.#last[replica]?.[owner];
     const key = OWNERS[owner] as string;
     this.#replica(replica)
       .registry.getToken(key)
@@ -62,11 +60,12 @@ class FleetWorld {
           (this.#last[replica] as (AccessToken | undefined)[])[owner] = token;
           const issuedAtMs = this.#issuedAtMs.get(token.value) ?? Number.NaN;
           if (!token.value.endsWith(`-of-${key}`)) this.broken.push(`${key} was given ${token.value}`);
-          if (refused.includes(token.value)) this.broken.push(`${token.value} was given after it was refused`);
           if (!(this.fleet.clock.now() < issuedAtMs + LIFETIME_S * 1000)) this.broken.push(`${token.value} had ended`);
         },
         (error: unknown) => {
           if (!(error instanceof OwnerTokenError)) this.broken.push(`a call failed with ${error}`);
+          else if (this.fleet.clock.now() < this.#servedUntilMs(last))
+            this.broken.push(`${error.code} hides ${last?.value}`);
         },
       );
   }
@@ -92,6 +91,11 @@ class FleetWorld {
     return this.replicas.map(({ registry }) => registry.peek(OWNERS[owner] as string)?.value);
   }
 
+  /** A replica's clock is right about durations, and the margin is a twentieth of the lifetime. */
+  #servedUntilMs(token: AccessToken | undefined): number {
+    return token ? (this.#issuedAtMs.get(token.value) as number) + 0.9 * LIFETIME_S * 1000 : 0;
+  }
+
   #serve(call: ScriptedCall): void {
     if (this.service === 'hangs') {
       this.#hanging.push(call);
@@ -108,10 +112,7 @@ class FleetWorld {
 
   #reject(replica: number, owner: number): void {
     const token = this.#last[replica]?.[owner];
-    if (!token || !this.#replica(replica).registry.reject(OWNERS[owner] as string, token)) return;
-    const list = this.#rejected[replica]?.[owner] as string[];
-    list.unshift(token.value);
-    list.splice(4);
+    if (token) this.#replica(replica).registry.reject(OWNERS[owner] as string, token);
   }
 
   #replica(index: number): ModelReplica {

@@ -25,7 +25,7 @@ export interface WorldParts extends WorldView {
   readonly random: Random;
   readonly keys: readonly string[];
   readonly services: readonly ServiceModel[];
-  /** Tokens that callers have and may use again. */
+  /** Tokens that callers have and may use again, the newest first. */
   readonly inUse: { readonly oracle: Oracle; readonly owner: number; readonly token: AccessToken }[];
   /** Calls that must settle before the world is quiet. */
   readonly mustSettle: Call[];
@@ -42,6 +42,8 @@ export interface WatchedOptions {
   readonly maxQueueMs: number;
   readonly timeoutMs: number;
   readonly longestPauseMs: number;
+  /** The cap of an owner's pause, and of the time for which a rejected token is kept. */
+  readonly ownerCapMs: number;
 }
 
 /** One call of `getToken`. */
@@ -51,9 +53,9 @@ export interface Call {
   readonly sinceMs: number;
   /** How long its owner had had a request in flight before. */
   readonly busyMs: number;
-  /** The rejected tokens that the registry must remember at the time of the call. */
-  rejectedBefore: readonly string[];
-  /** The token cached at the time of the call: the only one that it may get. */
+  /** When the registry's token for the owner ends, rejected or not, on the timeline: until then no failure is allowed. */
+  readonly livesUntilMs: number;
+  /** The token that `peek` returned at the time of the call: the only one that it may get. */
   readonly held: string | undefined;
   readonly controller: AbortController | undefined;
   readonly step: number;
@@ -67,8 +69,6 @@ export interface Call {
 export interface Mark {
   readonly owner: number;
   readonly sentMs: number;
-  /** The second request of one call, after the service re-issued a rejected token. */
-  readonly isSecond: boolean;
   /** It may be a canary or another trial of the circuit. */
   readonly mayBeTrial: boolean;
 }

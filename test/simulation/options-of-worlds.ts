@@ -63,6 +63,7 @@ export function drawOptions(random: Random, owners: number, profile: Profile): D
       maxQueueMs,
       timeoutMs: profile.timeoutMs,
       longestPauseMs,
+      ownerCapMs: pauses?.owner.capMs ?? 300_000,
       requestsPerSecond,
       concurrency: concurrency ?? 100,
     },

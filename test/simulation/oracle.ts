@@ -12,6 +12,7 @@ import {
 } from '../../src/index.ts';
 import { CircuitWatch } from './circuit-watch.ts';
 import type { Call, Mark, WatchedOptions, WorldView } from './observed.ts';
+import { RejectionAccount } from './rejection-account.ts';
 import { RequestAccount } from './request-account.ts';
 import type { Asked } from './service.ts';
 import { TokenAccount } from './token-account.ts';
@@ -20,6 +21,10 @@ import { TokenAccount } from './token-account.ts';
 const MOST_CANARIES_QUEUED = 2;
 /** A failed request is sent again after this time at most, which counts as no waiting. */
 const LONGEST_REST_MS = 150;
+/** No call waits longer for its turn while its owner has a token, even a rejected one. */
+const LONGEST_WAIT_WITH_TOKEN_MS = 1_000;
+/** The pace is forgotten this long after the last failure. */
+const LONGEST_PACED_MS = 120_000;
 
 export class Oracle {
   readonly world: WorldView;
@@ -32,9 +37,11 @@ export class Oracle {
   readonly #circuits: CircuitWatch;
   readonly #tokens: TokenAccount;
   readonly #requests: RequestAccount;
+  readonly #rejections: RejectionAccount;
   #names: string[] = [];
-  /** By owner: cached tokens rejected since the last accepted call with one. */
-  readonly #rejectionsInARow: number[] = [];
+  #lastFailureMs = Number.NEGATIVE_INFINITY;
+  /** Raised by everything that happens: what a hook does within a call may change that call's effect. */
+  #events = 0;
   /** The last failure since the world was last quiet. */
   #lastFailure: { readonly owner: number; readonly leastMs: number } | undefined;
   #warming = 0;
@@ -49,6 +56,7 @@ export class Oracle {
     this.#circuits = new CircuitWatch(world, keys.length, options, broken);
     this.#tokens = new TokenAccount(world, keys.length, options, broken);
     this.#requests = new RequestAccount(world, keys.length, options, broken);
+    this.#rejections = new RejectionAccount(world, keys.length, options);
   }
 
   watch(registry: OwnerTokenRegistry): void {
@@ -78,10 +86,11 @@ export class Oracle {
   // What callers do.
 
   call(owner: number, controller?: AbortController): Call {
+    this.#events++;
     const { clock, step } = this.world;
     const key = this.#key(owner);
     const held = this.registry.peek(key)?.value;
-    if (!this.closed) this.#tokens.checkStillHeld(owner, held);
+    if (!this.closed) this.#tokens.checkStillServed(owner, held);
     const call: Call = {
       owner,
       controller,
@@ -93,7 +102,7 @@ export class Oracle {
       generation: this.generationOf(owner),
       sinceMs: clock.monotonicMs,
       busyMs: this.#requests.busyMs(owner),
-      rejectedBefore: this.#tokens.rejectedOf(owner),
+      livesUntilMs: this.#tokens.livesUntilMs(owner),
     };
     this.pending.add(call);
     try {
@@ -110,26 +119,36 @@ export class Oracle {
 
   accept(owner: number, token: AccessToken): void {
     const key = this.#key(owner);
-    if (this.registry.peek(key) === token) this.#rejectionsInARow[owner] = 0;
+    const isHeld = !this.closed && this.#tokens.isHeld(owner, token);
+    this.#rejections.accepted(owner, token.value);
+    const event = ++this.#events;
     this.registry.accept(key, token);
+    if (!isHeld || event !== this.#events) return;
+    if (this.registry.peek(key) !== token) this.#broken('an accepted call did not restore its token');
+    this.#tokens.mustServe(owner);
   }
 
   reject(owner: number, token: AccessToken | string): void {
     const key = this.#key(owner);
     const value = token instanceof AccessToken ? token.value : token;
     const before = this.registry.peek(key);
-    this.#tokens.rejected(owner, value, before, this.closed);
-    const codeBefore = this.registry.describe(key).code;
-    const wasHeld = this.registry.reject(key, token);
-    if (before && (before.value === value) !== wasHeld) this.#broken('reject returned the wrong result');
-    if (!wasHeld) return;
-    const inARow = (this.#rejectionsInARow[owner] ?? 0) + 1;
-    this.#rejectionsInARow[owner] = inARow;
-    const pauses = codeBefore !== 'token_rejected' && this.registry.describe(key).code === 'token_rejected';
-    if (pauses && inARow < 3) this.#broken(`owner ${owner} pauses after ${inARow} rejections without an accepted call`);
-    this.#circuits.rejected(owner);
-    this.#tokens.beginGeneration(owner);
-    this.#requests.beginGeneration(owner);
+    const inFlight = this.#requests.inFlightOf(owner);
+    const verdict = this.closed ? undefined : this.#rejections.rejected(owner, value, before?.value, inFlight);
+    const isFree = this.#isFree(owner);
+    this.#tokens.rejected(owner, value);
+    const event = ++this.#events;
+    const isReplaced = this.registry.reject(key, token);
+    if (before && before.value !== value && isReplaced) this.#broken('a rejection of another token counted');
+    if (isReplaced) this.#circuits.rejected(owner);
+    if (event !== this.#events || !verdict) return;
+    const after = this.registry.peek(key)?.value;
+    if (verdict === 'replaced') {
+      if (before && !isReplaced) this.#broken('the rejection of an accepted token did not count');
+      if (isFree && after !== undefined) this.#broken('a rejected token is served where a newer one can be had');
+    } else {
+      this.#tokens.mustServe(owner, verdict.keptForMs);
+      this.#tokens.checkStillServed(owner, after);
+    }
   }
 
   forget(owner: number): void {
@@ -143,6 +162,11 @@ export class Oracle {
   }
 
   resume(owner?: number): void {
+    this.#events++;
+    for (const each of owner === undefined ? this.keys.keys() : [owner]) {
+      this.#tokens.resumed(each);
+      this.#rejections.knowsNothing(each);
+    }
     this.registry.resume(owner === undefined ? undefined : this.keys[owner]);
     if (owner === undefined) {
       this.#circuits.resumed();
@@ -182,6 +206,7 @@ export class Oracle {
 
   close(timeoutMs: number): Promise<void> {
     this.closed = true;
+    this.#events++;
     this.#tokens.holdsNothing();
     return this.registry.close({ timeoutMs });
   }
@@ -190,14 +215,11 @@ export class Oracle {
 
   /** A request arrives. */
   asks(owner: number, request: TokenRequest): Mark {
-    const isSecond = this.#tokens.requested(owner, request);
+    this.#events++;
     const stats = this.registry.stats();
-    const mark = {
-      owner,
-      isSecond,
-      sentMs: this.world.clock.monotonicMs,
-      mayBeTrial: this.#circuits.mayBeTrial(stats),
-    };
+    const mark = { owner, sentMs: this.world.clock.monotonicMs, mayBeTrial: this.#circuits.mayBeTrial(stats) };
+    this.#tokens.requested(owner, request, mark.mayBeTrial);
+    this.#rejections.requested(owner, request);
     this.#requests.sent(mark);
     // A hook may close the registry while the request is sent; the source then sees an aborted signal.
     if (this.closed && !request.signal.aborted) this.#broken('a request after close');
@@ -207,6 +229,7 @@ export class Oracle {
 
   /** A request failed, or its response contained no token. @param given the scope at which its source put the failure. */
   answered(owner: number, error: unknown, mark: Mark, given?: FailureScope): void {
+    this.#lastFailureMs = this.world.clock.monotonicMs;
     this.#requests.ended(owner, mark);
     const calls = [...this.pending].filter((call) => call.owner === owner);
     this.#requests.failed(owner, calls);
@@ -221,6 +244,7 @@ export class Oracle {
     this.#requests.ended(owner, mark);
     this.#circuits.granted(mark, this.#requests.isOfOneGeneration(owner));
     this.#tokens.issued(asked, value);
+    this.#rejections.issued(owner, value);
     this.#requests.issued(owner);
   }
 
@@ -273,12 +297,16 @@ export class Oracle {
       return;
     }
     const isCurrent = this.#tokens.checkGiven(call, token);
-    if (call.held === undefined) {
+    // A caller may have been given a rejected token because no newer one could be had.
+    if (call.held === undefined && !this.#tokens.wasRejected(token.value)) {
       // A request that was queued when its owner was forgotten serves its callers, and leaves nothing behind.
       const wasForgotten = call.generation < (this.#tokens.generation[owner] as number);
       this.#circuits.delivered(owner, isCurrent && !wasForgotten);
       if (isCurrent) this.#requests.succeeded(owner);
-      if (this.registry.peek(this.#key(owner)) === token) this.#tokens.nowHeld(owner, token);
+      if (this.registry.peek(this.#key(owner)) === token) {
+        this.#tokens.nowHeld(owner, token);
+        this.#rejections.arrived(owner, token.value);
+      }
     }
     this.world.delivered(this, owner, token);
   }
@@ -298,6 +326,11 @@ export class Oracle {
       return;
     }
     if (call.held !== undefined) this.#broken(`${error.code} hides a usable token`);
+    if (error.code === 'token_rejected') this.#broken('a call failed because of a rejection');
+    // A call from before its owner was forgotten does not share what came after.
+    const isCurrent = call.generation === this.generationOf(call.owner);
+    if (isCurrent && this.#tokens.livesUntilMs(call.owner) > this.world.clock.timelineMs)
+      this.#broken(`${error.code} where a rejected token lives`);
     if (error.owner !== this.#names[call.owner]) this.#broken('an error names another owner');
     if (error.retryAtMs !== undefined && !(error.retryAtMs >= this.world.clock.wallMs + 99))
       this.#broken(`an error says to come again in ${error.retryAtMs - this.world.clock.wallMs} ms`);
@@ -308,26 +341,39 @@ export class Oracle {
     call.over = true;
     this.pending.delete(call);
     const { owner, sinceMs, busyMs } = call;
-    const waitedMs = this.world.clock.monotonicMs - sinceMs - (this.#requests.busyMs(owner) - busyMs);
-    if (waitedMs > this.options.maxQueueMs + LONGEST_REST_MS + 2)
-      this.#broken(`a call waited ${waitedMs} ms for its turn`);
+    const { clock } = this.world;
+    const waitedMs = clock.monotonicMs - sinceMs - (this.#requests.busyMs(owner) - busyMs);
+    const { maxQueueMs } = this.options;
+    const hasToken = call.livesUntilMs > clock.timelineMs && call.generation === this.generationOf(owner);
+    const mostMs = hasToken && !this.closed ? Math.min(maxQueueMs, LONGEST_WAIT_WITH_TOKEN_MS) : maxQueueMs;
+    if (waitedMs > mostMs + LONGEST_REST_MS + 2) this.#broken(`a call waited ${waitedMs} ms for its turn`);
   }
 
   // Accounts.
 
+  /** Whether a request for this owner could certainly be sent at once. */
+  #isFree(owner: number): boolean {
+    const { queued, inFlight, pauses } = this.registry.stats();
+    const isPaused = this.registry.describe(this.#key(owner)).retryAtMs !== undefined;
+    const mayBePaced = this.world.clock.monotonicMs < this.#lastFailureMs + LONGEST_PACED_MS;
+    const isOpen = pauses.client || pauses.endpoint;
+    return !isOpen && !isPaused && !mayBePaced && !this.options.requestsPerSecond && queued + inFlight === 0;
+  }
+
   #forgotten(owner: number): void {
+    this.#events++;
+    this.#rejections.knowsNothing(owner);
     this.#circuits.forgotten(owner);
     this.#tokens.forgotten(owner);
     this.#requests.beginGeneration(owner);
     this.#requests.resumed(owner);
-    // The registry has forgotten the rejections, too.
-    for (const call of this.pending) if (call.owner === owner) call.rejectedBefore = [];
   }
 
   #evicted(evictions: number): void {
     this.#evictions = evictions;
     this.#circuits.evicted();
     this.#tokens.holdsNothing();
+    this.#rejections.knowsNothingOfAll();
     this.#requests.trustNothing();
   }
 
@@ -337,9 +383,10 @@ export class Oracle {
     pauses: { client?: unknown; endpoint?: unknown },
   ): void {
     if (pauses.client || pauses.endpoint || this.options.maxOwners < this.keys.length) return;
-    const { retryAtMs } = this.registry.describe(this.#key(owner));
+    const { code, retryAtMs } = this.registry.describe(this.#key(owner));
     const { wallMs, monotonicMs } = this.world.clock;
-    if (retryAtMs === undefined) return;
+    // While a token is kept, this is when that ends.
+    if (retryAtMs === undefined || code === 'token_rejected') return;
     const leftMs = retryAtMs - wallMs;
     if (leftMs > Math.max(this.options.longestPauseMs, 3_600_000) + 1) this.#broken(`a pause of ${leftMs} ms`);
     if (this.#circuits.isAlone && leftMs < leastMs - 1.5)

@@ -30,8 +30,7 @@ export class RequestAccount {
   readonly #busySinceMs: number[];
   #inFlight = 0;
   #firstSentMs: number | undefined;
-  /** Requests in flight that hold a place of their own from the start. */
-  readonly #first = new Set<Mark>();
+  readonly #current = new Set<Mark>();
   /** By owner: the calls that waited for its last request when it failed. */
   readonly #failed = new Map<number, readonly Call[]>();
   /** By owner: how many requests have ended that may be sent again. */
@@ -58,6 +57,10 @@ export class RequestAccount {
     return this.#inFlight;
   }
 
+  inFlightOf(owner: number): number {
+    return this.#inFlightOf[owner] as number;
+  }
+
   /** How long the owner had a request in flight, in all. */
   busyMs(owner: number): number {
     const now = this.#world.clock.monotonicMs;
@@ -72,18 +75,16 @@ export class RequestAccount {
 
   /** A request is sent. */
   sent(mark: Mark): void {
-    const { owner, sentMs, isSecond, mayBeTrial } = mark;
+    const { owner, sentMs, mayBeTrial } = mark;
     if (this.#inFlightOf[owner] === 0) this.#busySinceMs[owner] = sentMs;
     this.#inFlight++;
     this.#inFlightOf[owner] = (this.#inFlightOf[owner] as number) + 1;
     this.#firstSentMs ??= sentMs;
-    this.#checkSent(owner, isSecond);
-    if (!isSecond) {
-      this.#first.add(mark);
-      this.#checkYoung(sentMs);
-      if (!mayBeTrial) this.#checkPace(sentMs);
-      this.#checkResend(owner);
-    }
+    this.#checkSent(owner);
+    this.#current.add(mark);
+    this.#checkYoung(sentMs);
+    if (!mayBeTrial) this.#checkPace(sentMs);
+    this.#checkResend(owner);
     this.#isOver(owner);
   }
 
@@ -103,7 +104,7 @@ export class RequestAccount {
     this.#busyMs[owner] = this.busyMs(owner);
     this.#busySinceMs[owner] = this.#world.clock.monotonicMs;
     this.#inFlight--;
-    this.#first.delete(mark);
+    this.#current.delete(mark);
     this.#inFlightOf[owner] = (this.#inFlightOf[owner] as number) - 1;
     this.#ended.set(owner, (this.#ended.get(owner) ?? 0) + 1);
   }
@@ -154,7 +155,7 @@ export class RequestAccount {
     }
   }
 
-  #checkSent(owner: number, isSecond: boolean): void {
+  #checkSent(owner: number): void {
     const { concurrency } = this.#options;
     // Before any latency is known, no request is slow.
     const most = this.#issuedCount === 0 ? concurrency : 2 * concurrency;
@@ -165,12 +166,12 @@ export class RequestAccount {
     }
     const untilMs = this.#pausedUntilMs[owner];
     const isPaused = untilMs !== undefined && this.#world.clock.monotonicMs < untilMs - 1.5;
-    if (!isSecond && isPaused && begun === 0) this.#broken(`owner ${owner} was requested for within its own pause`);
+    if (isPaused && begun === 0) this.#broken(`owner ${owner} was requested for within its own pause`);
   }
 
   /** Requests that cannot be slow yet hold a place each. */
   #checkYoung(nowMs: number): void {
-    const young = [...this.#first].filter(({ sentMs }) => nowMs - sentMs < SLOW_MS).length;
+    const young = [...this.#current].filter(({ sentMs }) => nowMs - sentMs < SLOW_MS).length;
     const grownBy = Math.floor((nowMs - (this.#firstSentMs as number)) / MS_PER_PLACE);
     const room = Math.min(this.#options.concurrency, ROOM_AT_START + this.#issuedCount + grownBy);
     if (young > room) this.#broken(`${young} requests where there is room for ${room}`);

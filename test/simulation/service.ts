@@ -59,6 +59,8 @@ export class ServiceModel {
   readonly ofOwner = new Map<number, Fault>();
   readonly revokedKeys = new Set<number>();
   secretMatches = true;
+  /** The share of calls that the API refuses whatever the token. */
+  refusedShare = 0;
   profile: Profile;
   readonly #random: Random;
   readonly #clock: WorldClock;
@@ -98,6 +100,7 @@ export class ServiceModel {
     this.ofOwner.clear();
     this.revokedKeys.clear();
     this.secretMatches = true;
+    this.refusedShare = 0;
     this.profile = {
       ...this.profile,
       replicationLagMs: 0,
@@ -108,7 +111,12 @@ export class ServiceModel {
     this.profile = { ...this.profile, lifetimeMs: Math.max(this.profile.lifetimeMs, 60_000) };
   }
 
-  /** Whether a call with this token would be answered. */
+  /** A call to the API. Returns whether it accepts the token. */
+  call(value: string, owner: number): boolean {
+    return !this.#random.chance(this.refusedShare) && this.accepts(value, owner);
+  }
+
+  /** Whether the API accepts this token while it works. */
   accepts(value: string, owner: number): boolean {
     const token = this.#live.get(value);
     if (!token || token.owner !== owner || token.revoked) return false;
@@ -145,8 +153,7 @@ export class ServiceModel {
     const owner = oracle.ownerOf(accessKey);
     const mark = oracle.asks(owner, request);
     const fault = this.#faultFor(owner);
-    const again = mark.isSecond ? ' again' : '';
-    oracle.world.trace(`${oracle.index} asks for ${owner}: ${request.reason}${again}, ${fault ?? 'no fault'}`);
+    oracle.world.trace(`${oracle.index} asks for ${owner}: ${request.reason}, ${fault ?? 'no fault'}`);
     if (fault === 'throws') {
       oracle.answered(owner, undefined, mark);
       throw new Error(`it broke at ${accessKey}`);

@@ -1,6 +1,6 @@
 /**
  * The oracle's own account of one registry's tokens: which were issued, rejected or forgotten, and which one the registry
- * must still hold. From it follows whether a caller may be given a token.
+ * must still hold or serve. From it follows whether a caller may be given a token.
  */
 
 import type { AccessToken, TokenRequest } from '../../src/index.ts';
@@ -18,84 +18,97 @@ interface Issued {
 
 /** A token that the registry must hold, at least until this time on the timeline. */
 interface Held {
-  readonly value: string;
+  readonly token: AccessToken;
   readonly untilMs: number;
 }
 
-const REMEMBERED = 4;
-const NONE: readonly string[] = [];
 /** Sums of epoch milliseconds and fractions are this inexact. */
 const INEXACT_MS = 0.01;
 
 export class TokenAccount {
-  /** By owner; raised by each rejection of the held token and by each `forget`. */
+  /** By owner; raised by each `forget`. */
   readonly generation: number[];
   readonly #world: WorldView;
   readonly #broken: (what: string) => void;
   /** Nothing is evicted, so what the registry remembers of an owner stays until it is forgotten. */
   readonly #isRoomy: boolean;
   readonly #issued = new Map<string, Issued>();
-  readonly #rejected: (readonly string[])[];
   readonly #everRejected = new Set<string>();
+  /** By owner: the token that calls must be served with. */
+  readonly #served: (Held | undefined)[];
+  /** By owner: the token that the registry has, which may have been rejected. */
   readonly #held: (Held | undefined)[];
-  /** The service re-issued a rejected token, so the request may be made a second time. */
-  readonly #reissued: boolean[];
 
   constructor(world: WorldView, owners: number, options: WatchedOptions, broken: (what: string) => void) {
     this.#world = world;
     this.#broken = broken;
     this.#isRoomy = options.maxOwners >= owners;
     this.generation = Array(owners).fill(0);
-    this.#rejected = Array(owners).fill(NONE);
+    this.#served = Array(owners).fill(undefined);
     this.#held = Array(owners).fill(undefined);
-    this.#reissued = Array(owners).fill(false);
   }
 
-  rejectedOf(owner: number): readonly string[] {
-    return this.#rejected[owner] as readonly string[];
+  wasRejected(value: string): boolean {
+    return this.#everRejected.has(value);
   }
 
-  rejected(owner: number, value: string, before: AccessToken | undefined, isClosed: boolean): void {
-    if (before?.value === value) this.#held[owner] = undefined;
+  rejected(owner: number, value: string): void {
     this.#everRejected.add(value);
-    const known = this.rejectedOf(owner);
-    // Without a slot the registry remembers nothing; a nameless entry then keeps this list from being too long.
-    const name = before && !isClosed ? value : '';
-    if (!known.includes(value)) this.#rejected[owner] = [name, ...known].slice(0, REMEMBERED);
+    if (this.#served[owner]?.token.value === value) this.#served[owner] = undefined;
   }
 
-  beginGeneration(owner: number): void {
-    this.generation[owner] = (this.generation[owner] as number) + 1;
-    this.#held[owner] = undefined;
+  /** Calls must be served with the held token, although it was rejected, for this time or until it ends. */
+  mustServe(owner: number, forMs = Number.POSITIVE_INFINITY): void {
+    const held = this.#held[owner];
+    const untilMs = this.#world.clock.timelineMs + forMs - 1;
+    this.#served[owner] = held && { ...held, untilMs: Math.min(held.untilMs, untilMs) };
+  }
+
+  /** Whether the registry has this very token and it has not ended. */
+  isHeld(owner: number, token: AccessToken): boolean {
+    return this.#held[owner]?.token === token && this.livesUntilMs(owner) > this.#world.clock.timelineMs;
+  }
+
+  /** When the token that the registry has ends, on the timeline. */
+  livesUntilMs(owner: number): number {
+    return this.#held[owner]?.untilMs ?? Number.NEGATIVE_INFINITY;
+  }
+
+  /** The operator asks for a newer token: one that was rejected need not be served any longer. */
+  resumed(owner: number): void {
+    const served = this.#served[owner];
+    if (served && this.wasRejected(served.token.value)) this.#served[owner] = undefined;
   }
 
   forgotten(owner: number): void {
-    this.beginGeneration(owner);
-    this.#rejected[owner] = NONE;
+    this.generation[owner] = (this.generation[owner] as number) + 1;
+    this.#forget(owner);
   }
 
   /** The registry may have dropped any token. */
   holdsNothing(): void {
     this.#held.fill(undefined);
+    this.#served.fill(undefined);
   }
 
-  /** Takes note of a request, and says whether it is the second one of a call. */
-  requested(owner: number, request: TokenRequest): boolean {
-    const isSecond = request.reason === 'rejected' && this.#reissued[owner] === true;
-    this.#reissued[owner] = false;
+  /** A request was sent. `isTrial`: perhaps a canary, which is a refresh of any token. */
+  requested(owner: number, request: TokenRequest, isTrial: boolean): void {
+    this.#checkRequest(owner, request);
+    const { clock } = this.#world;
+    const served = this.#served[owner];
+    if (request.reason === 'rejected' && served && clock.timelineMs < served.untilMs) {
+      const isDue = clock.wallMs >= served.token.refreshAtMs;
+      if (!isTrial && !isDue) this.#broken('a token was replaced while it must be kept');
+    }
     // The next request drops an expired token: it does not come back when the clock is set back.
-    if (request.reason !== 'refresh') this.#held[owner] = undefined;
-    this.#checkRequest(owner, request, isSecond);
-    return isSecond;
+    if (request.reason === 'absent' || request.reason === 'expired') this.#forget(owner);
   }
 
-  /** Takes note of an issued token. Returns whether it had been rejected. */
-  issued({ owner, sentMs, sentWallMs, generation }: Asked, value: string): boolean {
+  /** Takes note of an issued token. */
+  issued({ owner, sentMs, sentWallMs, generation }: Asked, value: string): void {
     const { monotonicMs, wallMs } = this.#world.clock;
     const fromWallMs = Math.min(sentWallMs, wallMs - (monotonicMs - sentMs));
-    const wasRejected = this.#everRejected.has(value);
-    if (wasRejected) this.#reissued[owner] = true;
-    this.#held[owner] = undefined;
+    this.#forget(owner);
     const before = this.#issued.get(value);
     if (before) {
       before.generation = Math.max(before.generation, generation);
@@ -105,7 +118,6 @@ export class TokenAccount {
       const ownerOfToken = Number(value.slice(value.lastIndexOf('-') + 1));
       this.#issued.set(value, { owner: ownerOfToken, generation, fromWallMs, fromMs: sentMs, lifetimeMs: 0 });
     }
-    return wasRejected;
   }
 
   /** What the expiry policy answered for a token. */
@@ -134,35 +146,40 @@ export class TokenAccount {
     if (clock.wallMs >= issued.fromWallMs + lifeMs) this.#broken('a token was given past its expiry by the wall clock');
     if (clock.monotonicMs >= issued.fromMs + lifeMs)
       this.#broken('a token was given past its expiry by the monotonic clock');
-    if (this.#isRoomy && this.rejectedOf(owner).includes(value) && call.rejectedBefore.includes(value)) {
-      this.#broken('a token was given that had been rejected before the call');
-    }
     return issued.generation === this.generation[owner];
   }
 
-  /** The registry now holds this token, and must go on holding it. */
+  /** The registry now holds this token, and must go on holding it, and serving it if it was not rejected. */
   nowHeld(owner: number, token: AccessToken): void {
     if (!this.#isRoomy) return;
     const { wallMs, timelineMs } = this.#world.clock;
-    this.#held[owner] = { value: token.value, untilMs: timelineMs + token.expiresAtMs - wallMs - 1 };
+    const held = { token, untilMs: timelineMs + token.expiresAtMs - wallMs - 1 };
+    this.#held[owner] = held;
+    if (!this.wasRejected(token.value)) this.#served[owner] = held;
   }
 
-  checkStillHeld(owner: number, value: string | undefined): void {
-    const held = this.#held[owner];
-    if (!held) return;
-    if (this.#world.clock.timelineMs >= held.untilMs) this.#held[owner] = undefined;
-    else if (value !== held.value) this.#broken('a usable token was lost');
+  checkStillServed(owner: number, value: string | undefined): void {
+    const served = this.#served[owner];
+    if (!served) return;
+    if (this.#world.clock.timelineMs >= served.untilMs) this.#served[owner] = undefined;
+    else if (value !== served.token.value) this.#broken('a usable token was lost');
   }
 
-  #checkRequest(owner: number, { held, rejected, reason }: TokenRequest, isSecond: boolean): void {
+  #forget(owner: number): void {
+    this.#held[owner] = undefined;
+    this.#served[owner] = undefined;
+  }
+
+  #checkRequest(owner: number, { held, rejected, reason }: TokenRequest): void {
     for (const token of [held, rejected]) {
       if (token && this.#issued.get(token.value)?.owner !== owner)
         this.#broken("a source was shown another owner's token");
     }
-    // The second request of a refresh is made because of the first one's result.
-    if (isSecond) return;
-    if ((reason === 'refresh') !== (held !== undefined))
+    // A rejected token may still be held, but need not be.
+    if (reason !== 'rejected' && (reason === 'refresh') !== (held !== undefined))
       this.#broken(`a request for ${reason} with or without a token`);
+    if ((reason === 'rejected') !== (rejected !== undefined))
+      this.#broken(`a request for ${reason} with or without a rejected token`);
     if (held && this.#world.clock.wallMs >= held.expiresAtMs) this.#broken('an expired token was refreshed');
   }
 }

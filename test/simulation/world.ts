@@ -101,8 +101,10 @@ export class World implements WorldParts {
   }
 
   delivered(oracle: Oracle, owner: number, token: AccessToken): void {
-    if (this.inUse.length < MAX_IN_USE) this.inUse.push({ oracle, owner, token });
-    else this.inUse[this.random.below(MAX_IN_USE)] = { oracle, owner, token };
+    const before = this.inUse[0];
+    if (before && this.inUse.length < MAX_IN_USE) this.inUse.push(before);
+    else if (before) this.inUse[1 + this.random.below(MAX_IN_USE - 1)] = before;
+    this.inUse[0] = { oracle, owner, token };
   }
 
   // Steps.
@@ -208,7 +210,7 @@ export class World implements WorldParts {
     const random = this.random;
     const service = random.pick(this.services);
     const owner = random.below(this.keys.length);
-    switch (random.below(7)) {
+    switch (random.below(8)) {
       case 0:
       case 1:
         service.general = {
@@ -231,9 +233,15 @@ export class World implements WorldParts {
       case 6:
         service.profile = { ...drawProfile(random), timeoutMs: service.profile.timeoutMs };
         break;
+      case 7:
+        service.refusedShare = random.pick([0, 0.1, 0.5, 1]);
+        break;
     }
     if (this.#options.always) service.general = { fault: this.#options.always, share: 1 };
-    this.trace(`faults change: ${service.general.fault} ${service.general.share}, secret ${service.secretMatches}`);
+    const { general, secretMatches, refusedShare } = service;
+    this.trace(
+      `faults change: ${general.fault} ${general.share}, secret ${secretMatches}, API refuses ${refusedShare}`,
+    );
   }
 
   async #rareEvent(): Promise<void> {

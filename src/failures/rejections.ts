@@ -1,0 +1,147 @@
+/**
+ * What rejections by the API say about an owner's token. A 401 does not say whether the token, the route or the API itself is
+ * at fault; only a newer token shows it. So a rejected token is replaced. If its replacement is rejected as well, before any
+ * call with it was accepted, then another one would hardly help: the replacement is kept and given out, for longer with each
+ * one in a row. Nothing here does I/O, reads a clock or logs.
+ *
+ * | state | calls get | a rejection | an accepted call | a newer token arrives |
+ * |---|---|---|---|---|
+ * | (none) | the token | replacing | (none) | (none) |
+ * | replacing | a newer token, or this one if that takes too long | no change | kept, until now | unproven |
+ * | unproven | the token | kept, or replacing if it comes late | (none) | (none) |
+ * | kept | the token | no change, then replacing after its time | the row ends | unproven |
+ *
+ * A newer token whose request was sent before the first rejection proves nothing: its state is (none).
+ */
+
+import type { Instant } from '../clock.ts';
+import { OwnerTokenError } from '../errors.ts';
+import type { AccessToken } from '../token.ts';
+import type { Pause } from './pauses.ts';
+
+/** All times are on the monotonic clock. */
+export type RejectionState = Replacing | Kept | Unproven;
+
+/** Tokens rejected in a row, each soon after it arrived: a pause of replacements that refuses no call. */
+type Row = { readonly row: Pause | undefined };
+
+/** The token was rejected: calls wait for a newer one. */
+interface Replacing extends Row {
+  readonly kind: 'replacing';
+  readonly firstRejectedAtMs: number;
+  /** How old the token was when it was rejected; undefined if an operator wants it replaced. */
+  readonly ageMs: number | undefined;
+}
+
+/** The token was rejected, but is given out. */
+interface Kept extends Row {
+  readonly kind: 'kept';
+  readonly firstRejectedAtMs: number;
+  readonly untilMs: number;
+}
+
+/** The token replaced a rejected one, and no call with it has been accepted or rejected yet. */
+interface Unproven extends Row {
+  readonly kind: 'unproven';
+  readonly arrivedAtMs: number;
+  /** What it replaced. If a call with the new token is accepted, the fault was that token's. */
+  readonly replaced: RejectedToken | undefined;
+}
+
+/** A token, and its age when it was rejected. */
+export interface RejectedToken {
+  readonly token: AccessToken;
+  readonly ageMs: number;
+}
+
+/** How long the first token in a row is kept, counted from its arrival. Twice as long for each further one. */
+const FIRST_KEPT_MS = 10_000;
+/** A token whose first rejection comes later than this has worked. Without reports of success a second must do. */
+const REJECTED_SOON_MS = { withAccept: FIRST_KEPT_MS, withoutAccept: 1_000 } as const;
+const MAX_DOUBLINGS = 40;
+
+/** What a rejection depends on besides the state. */
+export interface Rejection {
+  readonly now: Instant;
+  readonly ageMs: number;
+  /** Whether the callers report accepted calls. */
+  readonly hasAccepts: boolean;
+  /** The longest that a token is kept. */
+  readonly capMs: number;
+  /** Its name is read only if the token is kept, because it may have to be computed. */
+  readonly slot: { readonly owner: string };
+}
+
+/** The held token was rejected. Returns the given state if nothing changes. */
+export function afterRejection(state: RejectionState | undefined, rejection: Rejection): RejectionState {
+  const { now, ageMs } = rejection;
+  const nowMs = now.monotonicMs;
+  switch (state?.kind) {
+    case undefined:
+      return { kind: 'replacing', row: undefined, firstRejectedAtMs: nowMs, ageMs };
+    case 'replacing':
+      return state;
+    case 'kept':
+      return nowMs < state.untilMs ? state : { ...state, kind: 'replacing', ageMs };
+    case 'unproven': {
+      const row = extendedRow(state, rejection);
+      if (!row) return { kind: 'replacing', row: undefined, firstRejectedAtMs: nowMs, ageMs };
+      return { kind: 'kept', row, firstRejectedAtMs: nowMs, untilMs: row.retryAtMonotonicMs };
+    }
+  }
+}
+
+/** The row with one more token; undefined if the token has lasted too long to belong to it. */
+function extendedRow({ row, arrivedAtMs }: Unproven, { now, hasAccepts, capMs, slot }: Rejection): Pause | undefined {
+  const heldForMs = now.monotonicMs - arrivedAtMs;
+  const count = (row?.count ?? 0) + 1;
+  const keptForMs = Math.min(capMs, FIRST_KEPT_MS * 2 ** Math.min(count - 1, MAX_DOUBLINGS));
+  const soonMs = hasAccepts ? REJECTED_SOON_MS.withAccept : REJECTED_SOON_MS.withoutAccept;
+  if (heldForMs >= Math.min(soonMs, keptForMs)) return undefined;
+  const message = `the API also rejected the token that replaced a rejected one (${count} in a row); it is given out until the next replacement`;
+  const error = new OwnerTokenError('token_rejected', message, { owner: slot.owner, failedAtMs: now.wallMs });
+  return { error, count, retryAtMonotonicMs: arrivedAtMs + keptForMs };
+}
+
+/** A call with the held token was accepted. */
+export function afterAcceptance(state: RejectionState, nowMs: number): RejectionState | undefined {
+  switch (state.kind) {
+    case 'unproven':
+      return undefined;
+    case 'replacing':
+      return { ...state, kind: 'kept', row: undefined, untilMs: nowMs };
+    case 'kept':
+      // Not forgotten: with one route that always answers 401, each third call would request a token.
+      return state.row ? { ...state, row: undefined } : state;
+  }
+}
+
+/**
+ * A token has arrived.
+ *
+ * @param state of the token before it.
+ * @param replaced the token before it, if it has not ended.
+ * @param sentAtMs when its request was sent.
+ */
+export function afterArrival(
+  state: RejectionState | undefined,
+  replaced: AccessToken | undefined,
+  sentAtMs: number,
+  nowMs: number,
+): RejectionState | undefined {
+  if (!state || state.kind === 'unproven' || sentAtMs < state.firstRejectedAtMs) return undefined;
+  // Within a row it is the API that is in doubt.
+  const ageMs = state.kind === 'replacing' && !state.row ? state.ageMs : undefined;
+  return {
+    kind: 'unproven',
+    row: state.row,
+    arrivedAtMs: nowMs,
+    replaced: replaced && ageMs !== undefined ? { token: replaced, ageMs } : undefined,
+  };
+}
+
+/** An operator wants the next call to request a token, whatever was rejected before. */
+export function afterResume(state: RejectionState): RejectionState {
+  if (state.kind === 'kept') return { ...state, kind: 'replacing', row: undefined, ageMs: undefined };
+  return state.row ? { ...state, row: undefined } : state;
+}
