@@ -4,7 +4,7 @@
  * | the record says | the call is | it |
  * |---|---|---|
  * | a token, newer than the one that was rejected or is to be replaced | shared | returns it |
- * | another call holds the lease | a follower | releases its permit, waits for a wake-up, and reads the record again |
+ * | another call holds the lease | a follower | waits for a wake-up, and reads the record again |
  * | the lease that it waited for ended with a failure | refused | fails with it |
  * | nobody holds the lease | the leader | takes it, requests a token, and publishes that or the failure |
  * | nothing in time, or leases of other calls for longer than one lease lasts | a fallback | requests a token by itself and offers it to the others |
@@ -72,7 +72,6 @@ export class SharedCall {
   /** Until when it waits for other replicas (monotonic); undefined before it waits. */
   #followsUntilMs: number | undefined;
   #turn: Turn | undefined;
-  #hasPermit = true;
 
   constructor(sharing: Sharing, name: string, accessKey: string, request: TokenRequest) {
     this.#sharing = sharing;
@@ -135,8 +134,9 @@ export class SharedCall {
     const [name, { reason, rejected: refused }] = [this.#name, this.#request];
     this.#avoid = Math.max(this.#avoid, known.avoid(name, this.#request));
     const rejected = reason === 'rejected' ? known.generationOf(name, refused?.value) : 0;
-    if (this.#hasPermit) this.#turn ??= pace?.enter();
-    const maySend = this.#hasPermit && (this.#turn?.isNow ?? true);
+    // A follower joins the line only once nobody holds the lease.
+    if (this.#followed === 0) this.#turn ??= pace?.enter();
+    const maySend = pace === undefined || this.#turn?.isNow === true;
     const args = [this.#id, maySend ? leaseMs : 0, this.#avoid, rejected, this.#followed, wakeups.mode];
     if (rejected > 0) args.push(names.channel, name, names.proofOf(`${rejected}`, name));
     // Nobody waits for a refresh.
@@ -181,7 +181,6 @@ export class SharedCall {
     this.#followsUntilMs ??= nowMs + leaseMs;
     if (nowMs >= this.#followsUntilMs) return this.#send();
     this.#followed = generation;
-    this.#releasePermit();
     return void (await this.#watch.next(remainingMs, readAtMs));
   }
 
@@ -193,7 +192,7 @@ export class SharedCall {
       if (!lease) await this.#prepareToSend();
       const sentAtMs = clock.monotonic();
       const issued = readIssued(await source.requestToken(this.#accessKey, this.#request));
-      if ('problem' in issued) throw new OwnerTokenError('invalid_response', issued.problem);
+      if (issued.token === undefined) throw new OwnerTokenError('invalid_response', issued.problem);
       // Generations are times, so one can stand in for the other. 0: Redis has never replied, and refuses the token.
       const sentAtUs = lease?.sinceUs ?? link.time.at(sentAtMs);
       const generation = lease?.generation ?? sentAtUs;
@@ -228,33 +227,23 @@ export class SharedCall {
   }
 
   /**
-   * Waits until the call may send its own request: for its send time, if there is a quota, and a permit.
+   * Waits until the call may send its own request: for its send time, if there is a quota.
    *
    * @param canRead returns earlier when the record may have changed.
    */
   async #prepareToSend(canRead = false): Promise<void> {
     const { pace, clock } = this.#sharing;
-    const { signal, timeoutMs = DEFAULT_TIMEOUT_MS, permit } = this.#request;
+    const { signal, timeoutMs = DEFAULT_TIMEOUT_MS } = this.#request;
     this.#turn ??= pace?.enter();
     while (this.#turn && !this.#turn.isNow) {
       const nowMs = clock.monotonic();
       const leftMs = this.#startedMs + timeoutMs * QUOTA_SHARE - nowMs;
       if (leftMs <= 0) throw new OwnerTokenError('queue_timeout', QUOTA_USED_UP);
-      this.#releasePermit();
       this.#turn.onCome = this.#watch.wake;
       await this.#watch.next(leftMs, nowMs);
       signal.throwIfAborted();
       if (canRead && !this.#turn.isNow) return;
     }
-    if (!this.#hasPermit) await permit?.take();
-    this.#hasPermit = true;
-  }
-
-  /** A call needs no permit while it waits for another replica's request, or for its send time. */
-  #releasePermit(): void {
-    if (!this.#hasPermit || !this.#request.permit) return;
-    this.#request.permit.release();
-    this.#hasPermit = false;
   }
 
   #leaveLine(): void {
