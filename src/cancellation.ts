@@ -4,8 +4,8 @@
  * of the registry's work on a request. The sources of this package listen to the {@link Cancellation} itself.
  */
 
-import { type Clock, startTimer, stopTimer, type Timer } from './clock.ts';
-import { OwnerTokenError } from './errors.ts';
+import { type Clock, startLimit } from './clock.ts';
+import { OwnerTokenError, STOOD_STILL } from './errors.ts';
 
 /** The part of an `AbortSignal` that is enough to listen to it. */
 export interface Cancellable {
@@ -88,12 +88,12 @@ export class Deadline {
   onEnd: ((reason: Error) => void) | undefined;
   readonly #outer: Cancellable | undefined;
   readonly #onAbort = (): void => this.#end(new OwnerTokenError('closed', 'the token request was aborted'));
-  readonly #timer: Timer;
+  readonly #stop: () => void;
 
   /** Starts at once; `outer` ends it too. */
   constructor(clock: Clock, timeoutMs: number, outer: Cancellable | undefined) {
     this.#outer = outer;
-    this.#timer = startTimer(clock, () => this.#end(timeoutError()), timeoutMs);
+    this.#stop = startLimit(clock, (stoodStill) => this.#end(timeoutError(stoodStill)), timeoutMs);
     outer?.addEventListener('abort', this.#onAbort);
     // An already aborted signal does not notify new listeners.
     if (outer?.aborted) this.#onAbort();
@@ -110,7 +110,7 @@ export class Deadline {
 
   /** Removes the timer and the listener. Must be called when the request is done. */
   cancel(): void {
-    stopTimer(this.#timer);
+    this.#stop();
     this.#outer?.removeEventListener('abort', this.#onAbort);
   }
 
@@ -121,7 +121,8 @@ export class Deadline {
   }
 }
 
-/** Has the code of a system timeout, so that failures are classified by code alone. */
-function timeoutError(): Error {
-  return Object.assign(new Error('the deadline passed'), { name: 'TimeoutError', code: 'ETIMEDOUT' });
+/** Has the code of a system timeout, so that failures are classified by code alone, or that of a standstill. */
+function timeoutError(stoodStill: boolean): Error {
+  const code = stoodStill ? STOOD_STILL : 'ETIMEDOUT';
+  return Object.assign(new Error('the deadline passed'), { name: 'TimeoutError', code });
 }

@@ -5,6 +5,7 @@
  */
 
 import timers from 'node:timers';
+import { property } from './own-property.ts';
 
 /** Node's own, captured at load: the fake timers of vitest, Jest and sinon must not stall `close` or a refusal. */
 const { setImmediate } = timers;
@@ -88,6 +89,8 @@ export function elapsedMs(since: Instant, now: Instant): number {
 export class Time {
   /** {@link startTimer} on this clock. */
   readonly startTimer: (fn: () => void, ms: number) => Timer;
+  /** {@link startLimit} on this clock. */
+  readonly startLimit: (fn: (stoodStill: boolean) => void, ms: number) => Timer;
   readonly #clock: Clock | undefined;
   #wallOffsetMs = 0;
   #monotonicOffsetMs = Number.NaN;
@@ -99,6 +102,7 @@ export class Time {
   constructor(clock?: Clock) {
     this.#clock = clock;
     this.startTimer = startTimer.bind(undefined, clock);
+    this.startLimit = startLimit.bind(undefined, clock);
   }
 
   now(): Instant {
@@ -129,7 +133,7 @@ export class Time {
     this.#second = Math.floor(timelineMs / 1000);
     // One millisecond less, because the sample is rounded down.
     const validForMs = Math.min(MAX_SAMPLE_AGE_MS, (this.#second + 1) * 1000 - timelineMs) - 1;
-    this.#validUntilNs = isSampled ? sampledNs + BigInt(validForMs) * 1_000_000n : -1n;
+    this.#validUntilNs = isSampled ? sampledNs + BigInt(Math.floor(validForMs)) * 1_000_000n : -1n;
     return this.#second;
   }
 }
@@ -150,7 +154,9 @@ export type Timer = NodeJS.Timeout | (() => void);
  * timers if it has none.
  */
 export function startTimer(clock: Clock | undefined, fn: () => void, ms: number): Timer {
-  return clock?.setTimeout ? clock.setTimeout(fn, ms) : setTimeout(fn, Math.min(ms, MAX_TIMER_MS));
+  return property(clock, 'setTimeout')
+    ? (clock as Required<Clock>).setTimeout(fn, ms)
+    : setTimeout(fn, Math.min(ms, MAX_TIMER_MS));
 }
 
 /** Cancels the timer, if there is one and it has not fired yet. */
@@ -158,6 +164,40 @@ export function stopTimer(timer: Timer | undefined): void {
   if (typeof timer === 'function') timer();
   // In JavaScript, `setTimeout: (fn, ms) => setTimeout(fn, ms)` is an easy mistake: it returns Node's timer.
   else clearTimeout(timer);
+}
+
+/** A limit is this much late, and a tenth of itself, only if the process could not run. */
+const STANDSTILL_MS = 1_000;
+
+/**
+ * Turns of the event loop after which everything that has arrived is read: one reads, the second delivers. A late limit grants
+ * more, because a body that `fetch` decompresses takes several, but no more time: a flood of bytes makes each turn long.
+ */
+const TURNS = { least: 2, late: 20, mostMs: 50 } as const;
+
+/**
+ * Calls `fn` once the time is up, like {@link startTimer}, but only after the event loop has read what has arrived: after a busy
+ * or suspended time, Node runs timers before it reads sockets.
+ *
+ * @param fn gets whether the process stood still: by one of its clocks, the time was up long ago.
+ * @returns what cancels it, even while the event loop reads.
+ */
+export function startLimit(clock: Clock = systemClock, fn: (stoodStill: boolean) => void, ms: number): () => void {
+  const started = { wallMs: clock.now(), monotonicMs: clock.monotonic() };
+  let isCancelled = false;
+  const onTime = async () => {
+    const firedMs = clock.monotonic();
+    const lateMs = Math.max(clock.now() - started.wallMs, firedMs - started.monotonicMs) - ms;
+    const most = lateMs > MAX_READING_ERROR_MS ? TURNS.late : TURNS.least;
+    const hasTime = (turn: number) => turn < TURNS.least || clock.monotonic() - firedMs < TURNS.mostMs;
+    for (let turn = 0; turn < most && hasTime(turn); turn++) await nextTurn();
+    if (!isCancelled) fn(lateMs > STANDSTILL_MS + ms / 10);
+  };
+  const timer = startTimer(clock, () => void onTime(), ms);
+  return () => {
+    isCancelled = true;
+    stopTimer(timer);
+  };
 }
 
 /** Waits until a promise settles, but at most `ms`, which may be negative. Rejects if the promise does in time. */

@@ -5,6 +5,7 @@
  */
 
 import { hasInstance } from './brand.ts';
+import { properties } from './own-property.ts';
 import { ScrubbedCause } from './scrubbed-cause.ts';
 
 /**
@@ -65,6 +66,7 @@ export const ERRORS: Readonly<Record<OwnerTokenErrorCode, CodeFacts>> = Object.f
   endpoint_unavailable: facts({ escalatesTo: 'endpoint', retryable: true, followsScope: true }),
   invalid_response: facts({ escalatesTo: 'endpoint', retryable: true, followsScope: true }),
   redirect_refused: facts({ escalatesTo: 'endpoint' }),
+  // Reported while a rejected token is kept; no call fails with it.
   token_rejected: facts({ escalatesTo: 'owner', retryable: true }),
   source_failed: facts({ escalatesTo: 'client', retryable: true }),
   queue_full: facts({ retryable: true }),
@@ -113,6 +115,26 @@ export function refusalOf(oauthError: string | undefined): 'owner_refused' | 'cl
   return CLIENT_REFUSALS.includes(oauthError) ? 'client_refused' : undefined;
 }
 
+/** The code of the cause if a time limit passed while the process could not run. Not for a failure of the service. */
+export const STOOD_STILL = 'ERR_STOOD_STILL';
+
+/** Whether a request failed only because the process could not run, so that it says nothing of the service. */
+export function isStandstill({ cause }: OwnerTokenError): boolean {
+  return cause?.code === STOOD_STILL;
+}
+
+/** The OAuth error codes that say "later": of RFC 6749 §4.1.2.1, sent with any status, and of RFC 8628. */
+const OUTAGES: readonly unknown[] = ['server_error', 'temporarily_unavailable', 'slow_down'];
+
+/**
+ * Whether an OAuth error code concerns the endpoint's state.
+ *
+ * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-4.1.2.1 RFC 6749 §4.1.2.1}
+ */
+export function isOutage(oauthError: unknown): boolean {
+  return OUTAGES.includes(oauthError);
+}
+
 /**
  * Facts about a failure, for the constructor of {@link OwnerTokenError}.
  *
@@ -145,6 +167,17 @@ export interface OwnerTokenErrorOptions {
   /** Fingerprint or label of the owner; set by the registry. Never an access key. */
   owner?: string | undefined;
 }
+
+const FACT_NAMES = [
+  'failureScope',
+  'retryAfterMs',
+  'status',
+  'oauthError',
+  'cause',
+  'failedAtMs',
+  'retryAtMs',
+  'owner',
+] as const satisfies (keyof OwnerTokenErrorOptions)[];
 
 /**
  * Key of the properties that only the library reads. The symbol is registered, because a process may load two copies of
@@ -206,19 +239,20 @@ export class OwnerTokenError extends Error {
   /** @throws {TypeError} for an unknown code or failure scope. */
   constructor(code: OwnerTokenErrorCode, message: string, options: OwnerTokenErrorOptions = {}) {
     super(message);
-    const { failureScope, oauthError, cause } = options;
+    const given: OwnerTokenErrorOptions = properties(options, FACT_NAMES) as object;
+    const { failureScope, oauthError, cause } = given;
     checkKnown('OwnerTokenError code', code, ERROR_CODES);
     if (failureScope !== undefined) checkKnown('failureScope', failureScope, Object.keys(CODE_OF_SCOPE));
     const { escalatesTo, retryable = false } = ERRORS[code];
     this.code = code;
     this.failureScope = failureScope ?? (escalatesTo && 'owner');
     this.retryable = retryable;
-    this.failedAtMs = finite(options.failedAtMs) ?? Date.now();
-    this.retryAtMs = finite(options.retryAtMs);
-    this.retryAfterMs = retryAfterMsWithin(finite(options.retryAfterMs));
-    this.status = finite(options.status);
+    this.failedAtMs = finite(given.failedAtMs) ?? Date.now();
+    this.retryAtMs = finite(given.retryAtMs);
+    this.retryAfterMs = retryAfterMsWithin(finite(given.retryAfterMs));
+    this.status = finite(given.status);
     this.oauthError = looksLikeOauthError(oauthError) ? oauthError : undefined;
-    this.owner = options.owner;
+    this.owner = given.owner;
     if (cause !== undefined) this.cause = ScrubbedCause.of(cause);
     Object.defineProperty(this, BRAND, { value: { isScopeGiven: failureScope !== undefined } satisfies Branded });
   }
@@ -248,10 +282,10 @@ export class OwnerTokenError extends Error {
    * @internal
    */
   static restated(error: OwnerTokenError, changes: Restatement): OwnerTokenError {
-    const { message = error.message, ...facts } = changes;
     const failureScope = OwnerTokenError.evidenceOf(error).isGiven ? error.failureScope : undefined;
-    const code = changes.failureScope ? codeInScope(error.code, changes.failureScope) : error.code;
-    return new OwnerTokenError(code, message, { ...error, failureScope, ...facts });
+    const { message, failureScope: wanted }: Restatement = properties(changes, RESTATED_NAMES) as object;
+    const code = wanted ? codeInScope(error.code, wanted) : error.code;
+    return new OwnerTokenError(code, message ?? error.message, { ...error, failureScope, ...changes });
   }
 
   /** Its properties, for `JSON.stringify`: no secret, and no stack. */
@@ -265,6 +299,8 @@ export type Restatement = { readonly message?: string } & Pick<
   OwnerTokenErrorOptions,
   'failureScope' | 'failedAtMs' | 'retryAtMs' | 'owner'
 >;
+
+const RESTATED_NAMES = ['message', 'failureScope'] as const satisfies (keyof Restatement)[];
 
 /**
  * Whether a value is an {@link OwnerTokenError}, of this copy of the package or of another. Never throws.

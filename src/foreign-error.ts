@@ -6,15 +6,23 @@
  * |---|---|
  * | status | `status` or `statusCode` of the error, its `response`, its `cause` or the `response` of that |
  * | OAuth error code | `error` of one of those, or of its body: `data`, `_data` or `body`, parsed or as text |
- * | `Retry-After` | `headers` of one of those |
+ * | `Retry-After`, `Date` | `headers` of one of those |
  * | no response | the `code` of a system error, of the error or a cause |
  *
  * Nothing else is kept: no header, no body, no message. An OAuth code is kept only if it is a standard one, because any other
  * could be an echo of a secret that only the source knows.
  */
 
-import { OwnerTokenError, refusalOf } from './errors.ts';
-import { describeFailure, type HttpFailure, isHtml, isSuccess, kindOfError, retryAfterMsOf } from './http-failure.ts';
+import { isOutage, OwnerTokenError, refusalOf } from './errors.ts';
+import {
+  describeFailure,
+  type HttpFailure,
+  isHtml,
+  isSuccess,
+  kindOfError,
+  proxyStatusIn,
+  retryAfterMsOf,
+} from './http-failure.ts';
 import { property } from './own-property.ts';
 
 const SERVICE = { name: 'the service behind the token source', url: 'its URL' };
@@ -23,7 +31,7 @@ const SERVICE = { name: 'the service behind the token source', url: 'its URL' };
  * The error that a thrown value stands for, without a failure scope. Undefined if it is not the error of an HTTP exchange.
  * Never throws.
  *
- * @param nowMs epoch ms, for a date in `Retry-After`.
+ * @param nowMs epoch ms, for a date in the `Retry-After` of a response without `Date`.
  */
 export function readForeignError(thrown: unknown, nowMs: number): OwnerTokenError | undefined {
   try {
@@ -31,7 +39,7 @@ export function readForeignError(thrown: unknown, nowMs: number): OwnerTokenErro
     const failure = failureOf(thrown, holders);
     if (!failure) return undefined;
     const { status, oauthError } = failure;
-    const retryAfterMs = retryAfterMsOf(firstOf(holders, retryAfterIn), nowMs);
+    const retryAfterMs = retryAfterMsOf(firstOf(holders, waitIn) ?? {}, nowMs);
     const facts = { status, oauthError, retryAfterMs, failedAtMs: nowMs, cause: thrown };
     return new OwnerTokenError(...describeFailure(SERVICE, failure), facts);
   } catch {
@@ -60,13 +68,12 @@ function firstOf<T>(holders: readonly object[], read: (holder: object) => T | un
 }
 
 function failureOf(thrown: unknown, holders: readonly object[]): HttpFailure | undefined {
-  const status = firstOf(holders, statusIn);
+  const status = firstOf(holders, statusIn) ?? proxyStatusIn(thrown);
   const bodies = holders.map(bodyIn);
   const oauthError = firstOf([...holders, ...bodies.filter(isObject)], oauthErrorIn);
   const body = bodies.find(isHtml);
   if (status !== undefined) return { kind: isSuccess(status) ? 'body' : 'status', status, oauthError, body };
-  if (refusalOf(oauthError)) return { kind: 'body', oauthError };
-  const kind = kindOfError(thrown) ?? (oauthError === undefined ? undefined : 'network');
+  const kind = oauthError === undefined ? kindOfError(thrown) : 'body';
   return kind && { kind, oauthError };
 }
 
@@ -84,33 +91,32 @@ function bodyIn(holder: object): unknown {
   const body = property(holder, 'data') ?? property(holder, '_data') ?? property(holder, 'body');
   if (typeof body !== 'string' || body.length > MAX_BODY_LENGTH) return body;
   try {
-    return JSON.parse(body);
+    return JSON.parse(body.replace(/^\ufeff/, ''));
   } catch {
     return body;
   }
 }
 
-/** Those of RFC 6749 that do not name the refused party; sent with a 5xx or without a status. */
-const OUTAGE_CODES: readonly unknown[] = ['server_error', 'temporarily_unavailable'];
-
 function oauthErrorIn(holder: object): string | undefined {
   const code = property(holder, 'error');
   if (typeof code !== 'string') return undefined;
-  return refusalOf(code) || OUTAGE_CODES.includes(code) ? code : undefined;
+  return refusalOf(code) || isOutage(code) ? code : undefined;
 }
 
 /** An iterator may be endless. */
 const MAX_HEADERS = 1_000;
 
 /** `headers` in any form that clients use: `Headers` or another map, pairs, or a plain object. */
-function retryAfterIn(holder: object): string | undefined {
+function waitIn(holder: object): { retryAfter?: string; date?: string } | undefined {
   const headers = property(holder, 'headers');
   if (!isObject(headers)) return undefined;
+  const found: { retryAfter?: string; date?: string } = {};
   let left = MAX_HEADERS;
   for (const entry of (Symbol.iterator in headers ? headers : Object.entries(headers)) as Iterable<unknown>) {
     const [name, value] = Array.isArray(entry) ? entry : [];
-    if (String(name).toLowerCase() === 'retry-after') return String(value);
+    if (/^retry-after$/i.test(String(name))) found.retryAfter ??= String(value);
+    if (/^date$/i.test(String(name))) found.date ??= String(value);
     if (--left === 0) break;
   }
-  return undefined;
+  return found.retryAfter === undefined ? undefined : found;
 }

@@ -6,6 +6,7 @@
  * | failure | code |
  * |---|---|
  * | no connection, or no secure one; timeout, reset; 407, 408, 421, 425, 5xx | `endpoint_unavailable` |
+ * | the OAuth error code `temporarily_unavailable`, `server_error` or `slow_down` | `endpoint_unavailable` |
  * | redirect | `redirect_refused` |
  * | 429 | `rate_limited` |
  * | 4xx with an OAuth error code | `owner_refused` or `client_refused`, by the code |
@@ -15,7 +16,7 @@
  * | unusable response | `invalid_response` |
  */
 
-import { type OwnerTokenErrorCode, refusalOf } from './errors.ts';
+import { isOutage, type OwnerTokenErrorCode, refusalOf } from './errors.ts';
 import { property } from './own-property.ts';
 
 /** The facts of a failed exchange. */
@@ -58,6 +59,7 @@ export function describeFailure(
   if (kind === 'tls') return ['endpoint_unavailable', `could not establish a secure connection to ${name}`];
   if (kind === 'timeout') return ['endpoint_unavailable', `${name} did not respond in time`];
   if (kind === 'body') {
+    if (isOutage(oauthError)) return ['endpoint_unavailable', responded];
     return refusal ? [refusal, responded] : ['invalid_response', `unusable response from ${name}: ${problem}`];
   }
   // Even a 304, which refers to a cached response: there is none.
@@ -65,8 +67,11 @@ export function describeFailure(
     return ['redirect_refused', `${name} redirects, and credentials are not forwarded: check ${url}`];
   }
   if (status === 429) return ['rate_limited', responded];
-  if (status === 407) return ['endpoint_unavailable', `${responded}: the proxy in between requires authentication`];
-  if (status < 400 || status > 499 || ENDPOINT_STATUSES.includes(status)) return ['endpoint_unavailable', responded];
+  if (status === 407) {
+    return ['endpoint_unavailable', `a proxy on the way to ${name} responded with 407: it wants other credentials`];
+  }
+  const isEndpoints = status < 400 || status > 499 || ENDPOINT_STATUSES.includes(status) || isOutage(oauthError);
+  if (isEndpoints) return ['endpoint_unavailable', responded];
   if (refusal) return [refusal, responded];
   if (isHtml(body)) {
     return ['invalid_response', `${responded} and an HTML page: a gateway answered, not the service; check ${url}`];
@@ -85,21 +90,58 @@ const HTML = /^(\s|<\?xml[^>]*>|<!--((?!-->).)*-->)*<(!doctype\s+html|html|head|
 const MAX_HTML_PREFIX = 1_024;
 
 /**
- * `Retry-After` in milliseconds from now: seconds, or a date in any of the three forms that recipients must accept.
- * Undefined for anything else. Never negative; the caller decides what is too long.
+ * `Retry-After` in milliseconds: seconds, fractions included, or a date. A date counts from the `Date` of the same response,
+ * because the service's clock and ours may differ. Some services send the date as Unix time, which no number of seconds can be
+ * mistaken for. If a proxy has joined two headers, the first one counts. Undefined for anything else. Never negative; the caller
+ * decides what is too long.
  *
+ * @param date the `Date` header.
+ * @param nowMs epoch ms by our clock, for a response without `Date`.
  * @see {@link https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3 RFC 9110 §10.2.3}
  */
-export function retryAfterMsOf(retryAfter: string | undefined, nowMs: number): number | undefined {
-  const value = retryAfter?.trim() ?? '';
-  const ms = /^\d+$/.test(value) ? Number(value) * 1_000 : httpDateMs(value) - nowMs;
+export function retryAfterMsOf(
+  { retryAfter, date }: { readonly retryAfter?: string | undefined; readonly date?: string | undefined },
+  nowMs: number,
+): number | undefined {
+  const answeredAtMs = dateMsOf(date) ?? nowMs;
+  const [, seconds] = DELAY.exec(beginningOf(retryAfter)) ?? [];
+  let ms = seconds === undefined ? (dateMsOf(retryAfter) ?? Number.NaN) - answeredAtMs : Number(seconds) * 1_000;
+  if (Number(seconds) >= MIN_UNIX_TIME && Math.abs(ms - answeredAtMs) < DAY_MS) ms -= answeredAtMs;
   return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), Number.MAX_SAFE_INTEGER);
 }
 
-/** @see {@link https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7 RFC 9110 §5.6.7} */
-function httpDateMs(value: string): number {
-  const [, date] = /^([A-Z][a-z]+,? [\w -]+ \d\d:\d\d:\d\d(?: \d{4})?)(?: GMT)?$/.exec(value) ?? [];
-  return Date.parse(`${date} GMT`);
+const DELAY = /^(\d+(?:\.\d*)?)(?: ?s(?:ec(?:onds?)?)?)?(?: *,.*)?$/i;
+const DAY_MS = 86_400_000;
+const MIN_UNIX_TIME = 1e9;
+
+/** As much of a header as a date needs, so that a long one takes no time. */
+const beginningOf = (value: string | undefined): string => value?.trim().slice(0, 100) ?? '';
+
+/**
+ * The epoch milliseconds of a date in a header: in any of the three forms that recipients must accept, in a time zone other
+ * than GMT, or in ISO 8601. Undefined if it cannot be read.
+ *
+ * @see {@link https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7 RFC 9110 §5.6.7}
+ */
+export function dateMsOf(value: string | undefined): number | undefined {
+  const [, iso, date, zone] = DATE.exec(beginningOf(value)) ?? [];
+  const ms = Date.parse(iso ?? `${date} ${zone ?? 'GMT'}`);
+  return Number.isNaN(ms) ? undefined : ms;
+}
+
+const DATE =
+  /^(?:(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d))|((?:[a-z]+,? )?[\w -]+ \d\d:\d\d:\d\d(?: \d{4})?)(?: (GMT|UTC|[+-]\d{4}))?)(?:,.*)?$/i;
+
+/**
+ * The status of a proxy that refused a tunnel because it wants other credentials. undici's `ProxyAgent` and Node's environment
+ * proxy say so only in a message.
+ */
+export function proxyStatusIn(error: unknown, depth = 0): 407 | undefined {
+  if (typeof error !== 'object' || error === null || depth > 4) return undefined;
+  const isProxys = /^Proxy response \(407\)|tunnel.* via .*\b407\b/is.test(
+    String(property(error, 'message')).slice(0, 500),
+  );
+  return isProxys ? 407 : proxyStatusIn(property(error, 'cause'), depth + 1);
 }
 
 /**
@@ -110,7 +152,7 @@ const KIND_OF_CODE: readonly (readonly [RegExp, HttpFailure['kind']])[] = [
   [/^ERR_REDIRECTED$/, 'status'],
   [/^(ERR_(TLS|SSL|OSSL)_|EPROTO$|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MIS)/, 'tls'],
   [/^(INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED)$|^ERROR_IN_C/, 'tls'],
-  [/^(E(SOCKET)?TIMEDOUT|UND_ERR_[A-Z]+_TIMEOUT|TimeoutError|ECONNABORTED|OAUTH_TIMEOUT)$/, 'timeout'],
+  [/^(E(SOCKET)?TIMEDOUT|ERR_STOOD_STILL|UND_ERR_[A-Z]+_TIMEOUT|TimeoutError|ECONNABORTED|OAUTH_TIMEOUT)$/, 'timeout'],
   // HPE_INVALID_EOF_STATE is a truncated response: the connection broke.
   [/^(HPE_(?!INVALID_EOF_STATE$)|HTTPParserError$|Z_|ERR_(BROTLI|_ERROR)_|ERR_BUFFER_TOO_LARGE$)/, 'body'],
   // A SyntaxError is that of JSON.parse: a program has no other once it runs.

@@ -66,7 +66,6 @@ export {
   AccessToken,
   type AccessTokenFields,
   type IssuedToken,
-  type RequestPermit,
   type RequestReason,
   type TokenRequest,
   type TokenSource,

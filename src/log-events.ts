@@ -39,6 +39,10 @@ export const LOG_EVENTS = Object.freeze({
     'warn',
     'the token lifetime is unknown: set an expiry policy (docs/expiry.md)',
   ),
+  'scheme.unknown': logLine<'owner' | 'tokenType'>(
+    'warn',
+    'the token type is no registered authentication scheme: the token is sent as Bearer',
+  ),
   'hook.failed': logLine<'hook' | 'cause'>('warn', 'a hook threw; the error was ignored'),
   'warmup.exceeded': logLine<'maxOwners'>(
     'warn',
@@ -59,5 +63,6 @@ export const ONCE_PER: Readonly<Record<string, string>> = {
   'token.shared': 'registry',
   'warmup.exceeded': 'registry',
   'lifetime.unknown': 'kind',
+  'scheme.unknown': 'registry',
   'hook.failed': 'hook',
 };

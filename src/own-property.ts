@@ -6,8 +6,15 @@
 /** A property of an object itself, or of its class, such as an accessor; undefined if `from` is neither an object nor a function. */
 export function property(from: unknown, name: string): unknown {
   if ((typeof from !== 'object' && typeof from !== 'function') || from === null) return undefined;
-  const isInherited = name in Object.prototype && !Object.hasOwn(from, name);
-  return isInherited ? undefined : (from as Record<string, unknown>)[name];
+  return name in Object.prototype && !isOfClass(from, name) ? undefined : (from as Record<string, unknown>)[name];
+}
+
+/** Whether an object, or a class between it and `Object.prototype`, has the property. */
+function isOfClass(from: object, name: string): boolean {
+  for (let at: object | null = from; at !== null && at !== Object.prototype; at = Object.getPrototypeOf(at)) {
+    if (Object.hasOwn(at, name)) return true;
+  }
+  return false;
 }
 
 /**

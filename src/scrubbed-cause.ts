@@ -1,5 +1,8 @@
 /** The cause of an error without its message, which may quote a secret. */
 
+import { properties } from './own-property.ts';
+
+const NAMES = ['name', 'code', 'cause', 'message', 'stack'] as const;
 const MAX_CAUSE_DEPTH = 4;
 const MAX_FRAMES = 8;
 /** How much of a stack is read for them. */
@@ -30,7 +33,7 @@ export class ScrubbedCause {
   readonly cause?: ScrubbedCause;
 
   private constructor(thrown: unknown, depth: number) {
-    const { name, code, cause: inner, message, stack } = Object(thrown) as Record<string, unknown>;
+    const { name, code, cause: inner, message, stack } = properties(thrown, NAMES);
     const frames = framesOf(stack, message);
     // Kept only in their usual shapes: anything else could be a secret.
     this.name = typeof name === 'string' && /^([A-Z][A-Za-z]{0,40})?(Error|Exception)$/.test(name) ? name : 'Error';

@@ -1,6 +1,6 @@
 /**
  * The access token, and the interface of the sources that issue it. `snake_case` names are the service's, `camelCase`
- * names ours; {@link parseTokenResponse} converts between them.
+ * names ours; `parseTokenResponse` converts between them.
  */
 
 import { inspect } from 'node:util';
@@ -83,28 +83,11 @@ export interface TokenRequest {
    * source that waits for other processes. A decorator that ends it earlier, or spends part of it, passes on less.
    */
   readonly timeoutMs?: number;
-  /** The permit for this request. A source releases it while it only waits for another process. */
-  readonly permit?: RequestPermit;
-}
-
-/**
- * Held when `requestToken` is called. A source that never waits for another process can ignore it.
- *
- * @example
- * ```ts
- * async function waitFor(answer: Promise<IssuedToken | undefined>, permit?: RequestPermit) {
- *   permit?.release(); // other owners' requests may start while this one waits
- *   const issued = await answer;
- *   if (!issued) await permit?.take();
- *   return issued;
- * }
- * ```
- */
-export interface RequestPermit {
-  /** Lets another owner's request start. */
-  release(): void;
-  /** Queues for a permit again, if the source must make a request after all. Rejects with the signal's reason. */
-  take(): Promise<void>;
+  /**
+   * Asks for a new connection, because requests over the present ones failed: it reaches the host to which the name leads by
+   * now.
+   */
+  readonly freshConnection?: boolean;
 }
 
 /**
@@ -119,10 +102,18 @@ export interface RequestPermit {
 export interface IssuedToken {
   /** The access token itself: a secret of 1 to 16,384 visible ASCII characters. */
   readonly token: string;
-  /** The authentication scheme. `Bearer` when absent. */
+  /**
+   * The authentication scheme. `Bearer` when absent, and for anything but a registered scheme; `present` of `ownerFetch` sends
+   * another one.
+   */
   readonly tokenType?: string | undefined;
   /** Epoch ms just before the request was sent, by the source's clock. Default: by the registry's. */
   readonly requestedAtMs?: number | undefined;
+  /**
+   * Epoch ms by the service's own clock as it answered, such as its `Date` header. Dates that the service states, such as a JWT's
+   * `exp`, count from it. `NaN`, which `Date.parse` returns for a missing header, counts as unknown.
+   */
+  readonly serviceTimeMs?: number | undefined;
   /** The parsed JSON body of the response. */
   readonly response?: Readonly<Record<string, unknown>> | undefined;
 }
@@ -291,8 +282,13 @@ export class AccessToken extends TokenSecret {
   }
 }
 
-const RESPONSE_NAMES = ['access_token', 'token_type'] as const satisfies (keyof TokenResponse)[];
-const ISSUED_NAMES = ['token', 'tokenType', 'requestedAtMs', 'response'] as const satisfies (keyof IssuedToken)[];
+const ISSUED_NAMES = [
+  'token',
+  'tokenType',
+  'requestedAtMs',
+  'serviceTimeMs',
+  'response',
+] as const satisfies (keyof IssuedToken)[];
 
 /** Node's limit for all headers of a request is 16 KiB, so a longer token could not be sent. */
 const MAX_TOKEN_LENGTH = 16_384;
@@ -300,42 +296,24 @@ const MAX_TOKEN_LENGTH = 16_384;
 /** @see {@link https://www.rfc-editor.org/rfc/rfc6749#appendix-A.12 RFC 6749 A.12, access_token = 1*VSCHAR} */
 const VISIBLE_ASCII = /^[\x21-\x7e]+$/;
 
-/** Bounded, because a longer value could be a misplaced secret, and it is logged. The longest registered one has 13 characters. */
-const SCHEME = /^[\w!#$%&'*+.^`|~-]{1,20}$/;
-
 /**
- * Reads the token from a successful token response.
- * @throws {TypeError} that describes the problem without quoting the body.
- * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1}
+ * A checked copy of what a source returned, or why it cannot be used, without quoting it: both have a `token` of their own. Reads
+ * each property once: it may be an accessor. A token with a line break, for example, would split the header that carries it.
  */
-export function parseTokenResponse(body: unknown): { token: string; tokenType?: string } {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw new TypeError('it is not a JSON object');
-  const { access_token: token, token_type: tokenType } = properties(body, RESPONSE_NAMES);
-  if (typeof token !== 'string') throw new TypeError('access_token is missing or not a string: see parseResponse');
-  return { token, ...(typeof tokenType === 'string' && tokenType !== '' && { tokenType }) };
+export function readIssued(returned: unknown): IssuedToken | ReturnType<typeof unusable> {
+  if (typeof returned !== 'object' || returned === null) return unusable('it is not an object');
+  const { token, tokenType, requestedAtMs, serviceTimeMs: serviceTime, response } = properties(returned, ISSUED_NAMES);
+  if (typeof token !== 'string') return unusable('the token is not a string');
+  if (token === '') return unusable('the token is empty');
+  if (token.length > MAX_TOKEN_LENGTH) return unusable(`the token is longer than ${MAX_TOKEN_LENGTH} characters`);
+  if (!VISIBLE_ASCII.test(token)) return unusable('the token has characters that a header cannot carry');
+  if (tokenType !== undefined && typeof tokenType !== 'string') return unusable('the token type is not a string');
+  const isDated = requestedAtMs === undefined || Number.isFinite(requestedAtMs);
+  if (!isDated) return unusable('requestedAtMs is not a finite number');
+  const serviceTimeMs = Number.isNaN(serviceTime) ? undefined : serviceTime;
+  const hasServiceTime = serviceTimeMs === undefined || Number.isFinite(serviceTimeMs);
+  if (!hasServiceTime) return unusable('serviceTimeMs is not a finite number');
+  return { token, tokenType, requestedAtMs, serviceTimeMs, response } as IssuedToken;
 }
 
-/**
- * A checked copy of what a source returned, or why it cannot be used, without quoting it. Reads each property once: it may be
- * an accessor. A token with a line break, for example, would split the header that carries it.
- */
-export function readIssued(returned: unknown): IssuedToken | { readonly problem: string } {
-  if (typeof returned !== 'object' || returned === null) return { problem: 'it is not an object' };
-  const { token, tokenType, requestedAtMs, response } = properties(returned, ISSUED_NAMES);
-  if (typeof token !== 'string') return { problem: 'the token is not a string' };
-  if (token === '') return { problem: 'the token is empty' };
-  if (token.length > MAX_TOKEN_LENGTH) return { problem: `the token is longer than ${MAX_TOKEN_LENGTH} characters` };
-  if (!VISIBLE_ASCII.test(token)) return { problem: 'the token has characters that a header cannot carry' };
-  if (tokenType !== undefined && !(typeof tokenType === 'string' && SCHEME.test(tokenType))) {
-    return { problem: 'the token type is not an authentication scheme' };
-  }
-  if (requestedAtMs !== undefined && !Number.isFinite(requestedAtMs)) {
-    return { problem: 'requestedAtMs is not a finite number' };
-  }
-  return { token, tokenType, requestedAtMs, response } as IssuedToken;
-}
-
-/** The scheme to send. Many services answer `bearer` but accept only `Bearer`. */
-export function schemeOf(tokenType: string | undefined): string {
-  return tokenType === undefined || tokenType.toLowerCase() === 'bearer' ? 'Bearer' : tokenType;
-}
+const unusable = (problem: string) => ({ token: undefined, problem });

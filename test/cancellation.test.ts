@@ -83,9 +83,37 @@ it('a deadline ends when its time is up, and not before', async () => {
   clock.advance(99);
   expect(deadline.reason).toBeUndefined();
   clock.advance(1);
+  const ended = expect(work).rejects.toMatchObject({ code: 'ETIMEDOUT' });
+  await settle();
   expect(deadline.reason).toMatchObject({ name: 'TimeoutError', code: 'ETIMEDOUT' });
-  await expect(work).rejects.toBe(deadline.reason);
+  await ended;
   await expect(deadline.race(never)).rejects.toBe(deadline.reason);
+});
+
+it('a deadline counts only after the event loop has read what has arrived', async () => {
+  const clock = new ManualClock();
+  const deadline = new Deadline(clock, 100, undefined);
+  const work = deadline.race(new Promise((resolve) => setImmediate(() => setImmediate(resolve, 'read'))));
+  clock.advance(100);
+  expect(await work).toBe('read');
+  deadline.cancel();
+  await settle();
+  expect(deadline.reason).toBeUndefined();
+});
+
+it.each([
+  ['the process was suspended', (clock: ManualClock) => clock.suspend(1_115)],
+  ['the event loop was blocked', (clock: ManualClock) => clock.block(1_115)],
+])('a deadline says so if it is over a second and a tenth of itself late because %s', async (_what, stand) => {
+  for (const [limitMs, code] of [[1_100, 'ERR_STOOD_STILL'] as const, [1_200, 'ETIMEDOUT'] as const]) {
+    const clock = new ManualClock();
+    const deadline = new Deadline(clock, limitMs, undefined);
+    clock.advance(limitMs - 1);
+    stand(clock);
+    clock.advance(1);
+    await settle(30);
+    expect(deadline.reason).toMatchObject({ name: 'TimeoutError', code });
+  }
 });
 
 it('a deadline ends as soon as its signal aborts, and at once if it has aborted already', async () => {

@@ -59,7 +59,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
 const OTHER_TESTS = ['architecture', 'conventions', 'docs', 'monitoring', 'packaging', 'secrets', 'types'];
 
 /** Folders of `test` without a folder of the same name in `src`. */
-const OTHER_FOLDERS = ['guarantees/', 'system/', 'simulation/', 'arena/', 'helpers/', 'bench/'];
+const OTHER_FOLDERS = ['guarantees/', 'system/', 'simulation/', 'arena/', 'fuzz/', 'helpers/', 'bench/'];
 
 const source = readSource();
 const folderOf = (path: string) => (path.includes('/') ? path.slice(0, path.lastIndexOf('/')) : 'root');

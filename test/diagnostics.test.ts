@@ -247,6 +247,7 @@ it('a pause of an owner ends with its next success, which is reported like its f
   const heard = publishedOn('owner-token-registry:pause');
   for (let n = 0; n < 2; n++) {
     reports.requestSucceeded(newRequest(), TOKEN, SLOT, clock.monotonic());
+    reports.recovered(SLOT);
   }
   const fields = { event: 'pause.lifted', failureScope: 'owner', owner: 'owner_x', durationMs: 2_100, refused: 1 };
   expect(lines.filter(([level]) => level !== 'debug').slice(1)).toEqual([

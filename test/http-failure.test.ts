@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isHtml, retryAfterMsOf } from '../src/http-failure.ts';
+import { dateMsOf, isHtml, retryAfterMsOf } from '../src/http-failure.ts';
 
 const NOW_MS = Date.UTC(2030, 0, 1);
 
@@ -12,6 +12,12 @@ describe('Retry-After', () => {
     ['1', 1_000],
     ['3600', 3_600_000],
     ['3601', 3_601_000],
+    ['20.5', 20_500],
+    ['0.5', 500],
+    ['20.', 20_000],
+    ['20s', 20_000],
+    ['20 seconds', 20_000],
+    ['20, 20', 20_000],
     ['999999999999', 999_999_999_999_000],
     ['9'.repeat(400), Number.MAX_SAFE_INTEGER],
     ['Tue, 01 Jan 2030 00:02:00 GMT', 120_000],
@@ -20,34 +26,58 @@ describe('Retry-After', () => {
     ['Mon, 31 Dec 2029 00:00:00 GMT', 0],
     ['Thu, 01 Jan 1970 00:00:00 GMT', 0],
     ['Tue, 01 Jan 2999 00:00:00 GMT', Date.UTC(2999, 0, 1) - NOW_MS],
+    ['Tue, 1 Jan 2030 00:02:00 UTC', 120_000],
+    ['Tue, 01 Jan 2030 01:02:00 +0100', 120_000],
+    ['01 Jan 2030 00:02:00 -0000', 120_000],
+    ['Tue, 01 Jan 2030 00:02:00 GMT, Tue, 01 Jan 2030 00:02:00 GMT', 120_000],
+    ['2030-01-01T00:02:00Z', 120_000],
+    ['2030-01-01T01:02:00.5+01:00', 120_500],
+    [String(NOW_MS / 1_000 + 120), 120_000],
+    [String(NOW_MS / 1_000 - 120), 0],
   ])('a Retry-After of %j is %i ms', (value, expected) => {
-    expect(retryAfterMsOf(value, NOW_MS)).toBe(expected);
+    expect(retryAfterMsOf({ retryAfter: value }, NOW_MS)).toBe(expected);
+    const date = new Date(NOW_MS).toUTCString();
+    expect(retryAfterMsOf({ retryAfter: value, date }, NOW_MS - 9e8)).toBe(expected);
+  });
+
+  it('a Retry-After counts from our clock if the Date of the response cannot be read', () => {
+    expect(retryAfterMsOf({ retryAfter: 'Tue, 01 Jan 2030 00:02:00 GMT', date: 'today' }, NOW_MS)).toBe(120_000);
   });
 
   it.each([
     '',
     'soon',
     '-5',
-    '1.5',
     '1e3',
+    '.5.5',
     '0x10',
-    '120, 120',
-    '12 s',
-    '2030-01-01T00:02:00Z',
+    'soon, 120',
+    'PT20S',
+    '2030-01-01T00:02:00',
     'Tue, 99 Foo 2030 00:02:00 GMT',
     undefined,
   ])('a Retry-After of %j is nothing', (value) => {
-    expect(retryAfterMsOf(value, NOW_MS)).toBeUndefined();
+    expect(retryAfterMsOf({ retryAfter: value }, NOW_MS)).toBeUndefined();
+  });
+
+  it('a Retry-After takes no time to read, however long it is', () => {
+    for (const value of [`1${' '.repeat(1e6)}x`, `${'a '.repeat(1e6)}00:00:00`, `a${' '.repeat(1e6)}00:00`]) {
+      expect(retryAfterMsOf({ retryAfter: value, date: value }, NOW_MS)).toBeUndefined();
+    }
   });
 
   it('Retry-After is always nothing, or finite and not negative', () => {
     fc.assert(
-      fc.property(fc.string(), fc.integer(), (value, nowMs) => {
-        const ms = retryAfterMsOf(value, nowMs);
+      fc.property(fc.string(), fc.string(), fc.integer(), (retryAfter, date, nowMs) => {
+        const ms = retryAfterMsOf({ retryAfter, date }, nowMs);
         return ms === undefined || (ms >= 0 && Number.isFinite(ms));
       }),
     );
   });
+});
+
+it.each(['', 'now', undefined, '2030', 'Tue, 01 Jan 2030', '00:02:00'])('a Date of %j is nothing', (value) => {
+  expect(dateMsOf(value)).toBeUndefined();
 });
 
 it.each([

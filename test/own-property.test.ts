@@ -12,7 +12,8 @@ import {
 import { instrument } from '../src/otel/index.ts';
 import { property } from '../src/own-property.ts';
 import { SharedTokens } from '../src/redis/index.ts';
-import { parseTokenResponse, readIssued } from '../src/token.ts';
+import { readIssued } from '../src/token.ts';
+import { parseTokenResponse } from '../src/token-type.ts';
 import { json, LoopbackService } from './helpers/loopback-service.ts';
 
 /** Runs with these properties in `Object.prototype`. They are not enumerable only so that the test runner survives. */

@@ -1,6 +1,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, it, vi } from 'vitest';
-import { AccessToken, type IssuedToken, parseTokenResponse, readIssued } from '../src/token.ts';
+import { AccessToken, type IssuedToken, readIssued } from '../src/token.ts';
+import { parseTokenResponse } from '../src/token-type.ts';
 
 const fields = {
   value: 'canary-7c1d',
@@ -81,17 +82,21 @@ describe('an issued token', () => {
     { token: 'a' },
     { token: `!${'~'.repeat(16_383)}` },
     { token: 'a', tokenType: 'Bearer' },
-    { token: 'a', tokenType: "dpop!#$%&'*+.^_`|~-1" },
-    { token: 'a', tokenType: 'x'.repeat(20) },
+    { token: 'a', tokenType: 'Bearer ' },
     { token: 'a', requestedAtMs: 0 },
     { token: 'a', requestedAtMs: -1.5 },
+    { token: 'a', serviceTimeMs: 1_893_456_000_000 },
   ])('an issued token is good: %#', (issued) => {
     expect(readIssued(issued)).toEqual(issued);
   });
 
   const LINE_BREAK = 'the token has characters that a header cannot carry';
-  const NO_SCHEME = 'the token type is not an authentication scheme';
+  it('an issued token whose service time is NaN is one without', () => {
+    expect(readIssued({ token: 'a', serviceTimeMs: Date.parse('') })).toEqual({ token: 'a' });
+  });
+
   const NO_NUMBER = 'requestedAtMs is not a finite number';
+  const NO_TIME = 'serviceTimeMs is not a finite number';
   it.each([
     [undefined, 'it is not an object'],
     [null, 'it is not an object'],
@@ -106,14 +111,13 @@ describe('an issued token', () => {
     [{ token: 'a\n' }, LINE_BREAK],
     [{ token: 'a\x7f' }, LINE_BREAK],
     [{ token: 'ä' }, LINE_BREAK],
-    [{ token: 'a', tokenType: '' }, NO_SCHEME],
-    [{ token: 'a', tokenType: 'Bearer ' }, NO_SCHEME],
-    [{ token: 'a', tokenType: ' Bearer' }, NO_SCHEME],
-    [{ token: 'a', tokenType: 'x'.repeat(21) }, NO_SCHEME],
-    [{ token: 'a', tokenType: null }, NO_SCHEME],
+    [{ token: 'a', tokenType: null }, 'the token type is not a string'],
     [{ token: 'a', requestedAtMs: Number.NaN }, NO_NUMBER],
     [{ token: 'a', requestedAtMs: Number.POSITIVE_INFINITY }, NO_NUMBER],
     [{ token: 'a', requestedAtMs: '5' }, NO_NUMBER],
+    [{ token: 'a', serviceTimeMs: Number.POSITIVE_INFINITY }, NO_TIME],
+    [{ token: 'a', serviceTimeMs: 'Tue, 01 Jan 2030 00:02:00 GMT' }, NO_TIME],
+    [{ token: 'a', serviceTimeMs: null }, NO_TIME],
   ])('an issued token is refused in words that do not quote it: %#', (issued, problem) => {
     expect(readIssued(issued)).toEqual({ problem });
   });

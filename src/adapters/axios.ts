@@ -2,6 +2,8 @@
 
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
 import type { OwnerTokenError } from '../errors.ts';
+import type { AccessToken } from '../token.ts';
+import { hideRequest, printNameOnly } from './printing.ts';
 
 /**
  * The part of axios that is used.
@@ -75,6 +77,16 @@ export interface AxiosConfigLike {
   headers: AxiosHeadersLike;
   /** The body; a stream cannot be sent again. */
   data?: unknown;
+  /** What a relative URL is relative to. */
+  baseURL?: string | undefined;
+  /** Whether an absolute URL goes where it says in spite of `baseURL`. */
+  allowAbsoluteUrls?: boolean | undefined;
+  /** Makes the connections to `http:` addresses. */
+  // biome-ignore lint/suspicious/noExplicitAny: axios's own signature.
+  httpAgent?: any;
+  /** Makes the connections to `https:` addresses. */
+  // biome-ignore lint/suspicious/noExplicitAny: axios's own signature.
+  httpsAgent?: any;
   /** A function in place of axios's own adapters, as mocks have it. */
   // biome-ignore lint/suspicious/noExplicitAny: axios's own signature.
   adapter?: any;
@@ -106,6 +118,23 @@ export interface AxiosResponseLike {
   request?: unknown;
 }
 
+/** A token, and the headers that present it. */
+interface Authorization {
+  token: AccessToken;
+  presented: Headers;
+}
+
+/** What both attempts of a call share. */
+interface Attempt<C, R> {
+  axios: AxiosLike<C, R>;
+  adapter: (config: C) => Promise<R>;
+  call: OwnerFetch;
+  /** The caller's own, which responses and errors have. */
+  config: C;
+  /** Its copy. */
+  own: C;
+}
+
 /** The outcome of one attempt. If axios considers the status an error, `error` is set too. */
 interface Outcome<R> {
   response: R;
@@ -116,13 +145,13 @@ interface Outcome<R> {
 
 /**
  * Adds owners' tokens to the calls of an axios instance. Every call for which `ownerFetchOf` returns the owner's
- * `ownerFetch` gets that owner's token, and is sent once more after a 401 with another token, if its body can be sent again.
- * Other calls are left alone. Interceptors, transforms and retries see one call and its final response. Adapters that
+ * `ownerFetch` gets that owner's token. After a 401 it is made once more, with a new token if one can be had, provided that
+ * its body can be sent again; if no token can be had, the 401 is its outcome. Other calls are left alone. Interceptors, transforms and retries see one call and its final response. Adapters that
  * are functions, such as those of `axios-mock-adapter`, receive the call with its token.
  *
  * If no token can be obtained, the call rejects with an `AxiosError` whose `cause` is the `OwnerTokenError` and whose `code` is
- * that error's. The `config` of responses and errors is the caller's own, without the token; `request`, which has the
- * headers as sent, is not enumerable, so that it is not logged by accident.
+ * that error's. The `config` of responses and errors is the caller's own, without the token. `request`, its socket and
+ * the config's agents, which lead to the headers as sent, print as their class names under `inspect`, JSON and pino.
  *
  * @param ownerFetchOf returns the `ownerFetch` of the owner that a call is for, by the call's config or from an
  * `AsyncLocalStorage`; nothing for a call without a token.
@@ -181,65 +210,97 @@ async function callThrough<C extends AxiosConfigLike, R extends AxiosResponseLik
   call: OwnerFetch,
   config: C,
 ): Promise<R> {
-  let outcome = await send(axios, adapter, call, config);
-  if (outcome.rejected && canBeSentAgain(config.data)) {
-    (outcome.response.data as { destroy?(): void } | undefined)?.destroy?.();
-    outcome = await send(axios, adapter, call, config);
+  // A copy, because a token may have to be requested first: what was checked is what is sent.
+  const attempt: Attempt<C, R> = { axios, adapter, call, config, own: { ...config } };
+  // They hold the requests under way, also those of others, and are part of the config.
+  printNameOnly(attempt.own.httpAgent);
+  printNameOnly(attempt.own.httpsAgent);
+  let outcome = await send(attempt, await authorize(attempt));
+  if (outcome.rejected && canBeSentAgain(attempt.own.data)) {
+    const renewed = await authorize(attempt).catch((error: unknown) => {
+      if (signalOf(config)?.aborted) throw error;
+    });
+    if (renewed) {
+      (outcome.response.data as { destroy?(): void } | undefined)?.destroy?.();
+      outcome = await send(attempt, renewed);
+    }
   }
   if (outcome.error) throw outcome.error;
   return outcome.response;
 }
 
-async function send<C extends AxiosConfigLike, R extends AxiosResponseLike>(
-  axios: AxiosLike<C, R>,
-  adapter: (config: C) => Promise<R>,
-  call: OwnerFetch,
-  config: C,
-): Promise<Outcome<R>> {
-  const refused = (cause: unknown): Error => {
-    const { message, code } = cause as OwnerTokenError;
-    return Object.assign(new axios.AxiosError(message, code, config), { cause });
-  };
+async function authorize<C extends AxiosConfigLike, R>(attempt: Attempt<C, R>): Promise<Authorization> {
+  const { axios, call, own } = attempt;
   const presented = new Headers();
-  const signal = config.signal instanceof AbortSignal ? config.signal : undefined;
-  const token = await call.authorize(axios.getUri(config), presented, { signal }).catch((error: unknown) => {
-    throw refused(error);
-  });
-  const headers = config.headers.concat();
+  // `getUri` would take what is absent from axios's own defaults, unlike the adapter.
+  const url = axios.getUri({ ...own, baseURL: own.baseURL ?? '', allowAbsoluteUrls: own.allowAbsoluteUrls ?? true });
+  try {
+    return { token: await call.authorize(url, presented, { signal: signalOf(own) }), presented };
+  } catch (error) {
+    throw refused(attempt, error);
+  }
+}
+
+async function send<C extends AxiosConfigLike, R extends AxiosResponseLike>(
+  attempt: Attempt<C, R>,
+  { token, presented }: Authorization,
+): Promise<Outcome<R>> {
+  const { adapter, call, config, own } = attempt;
+  const headers = own.headers.concat();
   headers.set(Object.fromEntries([...presented].map(([name, value]) => [capitalized(name), value])), true);
   let refusedRedirect: Error | undefined;
   const beforeRedirect: AxiosConfigLike['beforeRedirect'] = (options, response, request) => {
     try {
       call.check(options.href);
     } catch (error) {
-      refusedRedirect = refused(error);
+      refusedRedirect = refused(attempt, error);
       throw error;
     }
     Object.assign(options.headers, Object.fromEntries(presented));
-    config.beforeRedirect?.(options, response, request);
+    own.beforeRedirect?.(options, response, request);
   };
   const withoutBasic = presented.has('authorization') ? { auth: undefined } : {};
   try {
-    const response = await adapter({ ...config, headers, beforeRedirect, ...withoutBasic });
-    withoutToken(response, config);
+    const response = await adapter({ ...own, headers, beforeRedirect, ...withoutBasic });
+    withoutToken(response, config, presented);
     return { response, rejected: call.answered(token, response.status) };
   } catch (thrown) {
     const error = thrown as Error & { response?: R; config?: unknown };
     if (refusedRedirect) throw refusedRedirect;
-    if (error.config) withoutToken(error, config);
+    if (error.config) withoutToken(error, config, presented);
     if (!error.response) throw error;
-    withoutToken(error.response, config);
+    withoutToken(error.response, config, presented);
     return { response: error.response, error, rejected: call.answered(token, error.response.status) };
   }
 }
 
+/** No token can be obtained for a call, or it may not be sent there. */
+function refused<C, R>({ axios, config }: Attempt<C, R>, cause: unknown): Error {
+  const { message, code } = cause as OwnerTokenError;
+  return Object.assign(new axios.AxiosError(message, code, config), { cause });
+}
+
+/** axios also accepts signals of other libraries, which take effect once the request is sent. */
+const signalOf = ({ signal }: AxiosConfigLike) => (signal instanceof AbortSignal ? signal : undefined);
+
 /** `Authorization` for `authorization`, as axios writes it and mocks are asked for it. */
 const capitalized = (name: string): string => name.replace(/\b[a-z]/g, (letter) => letter.toUpperCase());
 
-/** Restores the caller's config, and keeps Node's request, whose headers include the token, out of logs. */
-function withoutToken(holder: { config?: unknown; request?: unknown }, config: unknown): void {
+/** Something of axios that has the config, with the token, and Node's request. */
+interface Holder {
+  config?: unknown;
+  request?: unknown;
+  data?: unknown;
+}
+
+/** Restores the caller's config, and keeps what Node holds of the headers as sent out of logs. */
+function withoutToken(holder: Holder, config: unknown, presented: Headers): void {
   holder.config = config;
+  hideRequest(holder.request, presented.keys());
   if ('request' in holder) Object.defineProperty(holder, 'request', { enumerable: false });
+  const stream = holder.data as { on?(event: 'error', listener: (error: Holder) => void): void } | undefined;
+  // A stream may break off with an error of axios.
+  stream?.on?.('error', (error) => error.config && withoutToken(error, config, presented));
 }
 
 /** axios has already turned everything but streams, forms and blobs into a string or bytes. */

@@ -1,7 +1,8 @@
-/** Owner tokens for got: its hooks. */
+/** Owner tokens for got: its hooks, and a handler that keeps tokens out of logs. */
 
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
 import type { AccessToken } from '../token.ts';
+import { hideRequest, printNameOnly } from './printing.ts';
 
 /** The part of got's options that is used here. */
 interface Options {
@@ -9,12 +10,28 @@ interface Options {
   headers: Record<string, string | string[] | undefined>;
   body?: unknown;
   signal?: unknown;
+  isStream?: boolean;
   context: Record<PropertyKey, unknown>;
 }
 
 interface GotResponse {
   statusCode: number;
   request: { options: Options };
+}
+
+interface GotError {
+  code?: string;
+  options?: Partial<Options>;
+  response?: GotResponse;
+}
+
+/** What got returns: a promise or a stream. */
+interface Returned {
+  on(
+    event: 'request',
+    listener: (request: { once(event: 'socket', listener: typeof printNameOnly): unknown }) => void,
+  ): void;
+  on(event: 'response', listener: (response: GotResponse) => void): void;
 }
 
 /**
@@ -31,26 +48,53 @@ export interface OwnerTokenHooks {
     /** Adds the token, or fails if it may not be sent to this URL. */
     // biome-ignore lint/suspicious/noExplicitAny: got's own types have more members and differ between versions.
     beforeRequest: ((options: any) => Promise<void>)[];
-    /** Reports the response, and retries once after a 401. */
+    /** Reports the response, and makes the call once more after a 401. */
     // biome-ignore lint/suspicious/noExplicitAny: as above.
     afterResponse: ((response: any, retry: (options: any) => never) => any)[];
     /** Keeps the token out of errors. */
     // biome-ignore lint/suspicious/noExplicitAny: as above.
     beforeError: ((error: any) => any)[];
   };
+  /** Keeps the headers as sent out of logs. */
+  // biome-ignore lint/suspicious/noExplicitAny: as above.
+  handlers: ((options: any, next: (options: any) => any) => any)[];
 }
 
-/** Keys in got's `context`, which survives redirects and retries. */
-const TOKEN = Symbol('token');
-const REPEATED = Symbol('repeated');
-const OWN_HEADERS = Symbol('own headers');
+/** A token, and the headers that present it. */
+interface Authorization {
+  readonly token: AccessToken;
+  readonly presented: Headers;
+}
+
+/** What a call remembers from one hop, and one attempt, to the next. */
+interface Call {
+  /** The token of the current request. */
+  token?: AccessToken;
+  /** For the second attempt. */
+  renewed?: Authorization | undefined;
+  repeated?: boolean;
+  /** The options' headers, which have the token until the request is made. */
+  headers?: Options['headers'];
+  /** The caller's own headers that the presented ones replace. */
+  readonly own: Options['headers'];
+}
+
+/** The key of the {@link Call} in got's `context`, which survives redirects and retries. */
+const CALL = Symbol('call');
+
+const callOf = ({ context }: Pick<Options, 'context'>): Call => {
+  context[CALL] ??= { own: {} };
+  return context[CALL] as Call;
+};
 
 /**
- * Makes hooks for `got.extend`. Every request gets the owner's token, each hop of a redirect is checked, and a call is retried
- * once after a 401 if its body can be sent again.
+ * Makes hooks for `got.extend`. Every request gets the owner's token, and each hop of a redirect is checked. After a 401 the
+ * call is made once more, with a new token if one can be had, provided that its body can be sent again. If no token can be
+ * had, the 401 is the outcome.
  *
- * An error of the check or the registry is the `cause` of got's `RequestError`; the `options` of got's errors do not contain the
- * token. Streams get the token too, but a 401 is neither reported nor retried there. For got 14.6 and later.
+ * An error of the check or the registry is the `cause` of got's `RequestError`. The options of responses and errors do not
+ * contain the token. Node's request and socket, which have the headers as sent, print as their class names under `inspect`,
+ * JSON and pino. A stream gets the token and reports its answer, but is not made again after a 401. For got 14.6 and later.
  *
  * @example
  * ```ts
@@ -60,30 +104,72 @@ const OWN_HEADERS = Symbol('own headers');
  * console.log((await client('echo')).statusCode); // → 200
  * ```
  */
-export function ownerTokenHooks(call: OwnerFetch): OwnerTokenHooks {
-  const beforeRequest = async ({ url, headers, signal, context }: Options): Promise<void> => {
+export function ownerTokenHooks(owner: OwnerFetch): OwnerTokenHooks {
+  const authorize = async ({ url, signal }: Options): Promise<Authorization> => {
     const presented = new Headers();
     const waiting = signal instanceof AbortSignal ? { signal } : {};
-    context[TOKEN] = await call.authorize(url as URL, presented, waiting);
-    context[OWN_HEADERS] ??= Object.fromEntries([...presented.keys()].map((name) => [name, headers[name]]));
-    Object.assign(headers, Object.fromEntries(presented));
+    return { token: await owner.authorize(url as URL, presented, waiting), presented };
   };
-  const afterResponse = (response: GotResponse, retry: (options: object) => never): GotResponse => {
-    const { context, body } = response.request.options;
-    const rejected = call.answered(context[TOKEN] as AccessToken, response.statusCode);
-    if (!rejected || context[REPEATED] || isStream(body)) return response;
-    return retry({ context: { [REPEATED]: true }, preserveHooks: true });
+
+  const beforeRequest = async (options: Options): Promise<void> => {
+    const call = callOf(options);
+    const { token, presented } = call.renewed ?? (await authorize(options));
+    const { headers } = options;
+    Object.assign(call, { token, headers, renewed: undefined });
+    for (const [name, value] of presented) {
+      if (!Object.hasOwn(call.own, name)) call.own[name] = headers[name];
+      headers[name] = value;
+    }
   };
-  return { hooks: { beforeRequest: [beforeRequest], afterResponse: [afterResponse], beforeError: [withoutToken] } };
+
+  const afterResponse = async (response: GotResponse, retry: (options: object) => never): Promise<GotResponse> => {
+    const { options } = response.request;
+    const call = callOf(options);
+    restoreHeaders(call);
+    if (!reported(owner, call, response) || call.repeated || !canBeSentAgain(options.body)) return response;
+    call.renewed = await authorize(options).catch(() => undefined);
+    if (!call.renewed) return response;
+    call.repeated = true;
+    return retry({ preserveHooks: true });
+  };
+
+  const beforeError = <E extends GotError>(error: E): E => {
+    const { context, isStream } = error.options ?? {};
+    if (!context) return error;
+    const call = callOf({ context });
+    restoreHeaders(call);
+    if (isStream && error.response && error.code === 'ERR_NON_2XX_3XX_RESPONSE') reported(owner, call, error.response);
+    return error;
+  };
+
+  const handler = <R extends Returned>(options: Options | undefined, next: (options: Options | undefined) => R): R => {
+    if (!options) return next(options); // They were invalid.
+    const call: Call = { own: {} };
+    options.context[CALL] = call;
+    const returned = next(options);
+    returned.on('request', (request) => {
+      restoreHeaders(call);
+      hideRequest(request, Object.keys(call.own));
+      request.once('socket', printNameOnly);
+    });
+    if (options.isStream) returned.on('response', (response) => reported(owner, call, response));
+    return returned;
+  };
+
+  const hooks = { beforeRequest: [beforeRequest], afterResponse: [afterResponse], beforeError: [beforeError] };
+  return { hooks, handlers: [handler] };
 }
 
-/** Restores the caller's own headers. */
-function withoutToken<E extends { options?: Partial<Options> }>(error: E): E {
-  const { headers, context } = error.options ?? {};
-  if (headers) Object.assign(headers, context?.[OWN_HEADERS]);
-  return error;
+/** Reports the status of a call. Returns whether the token was rejected. */
+const reported = (owner: OwnerFetch, { token }: Call, { statusCode }: GotResponse): boolean =>
+  token !== undefined && owner.answered(token, statusCode);
+
+/** Takes the token out of the options. */
+function restoreHeaders({ headers, own }: Call): void {
+  if (headers) Object.assign(headers, own);
 }
 
-function isStream(body: unknown): boolean {
-  return typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
+/** Streams and generators can be read only once. */
+function canBeSentAgain(body: unknown): boolean {
+  return typeof body !== 'object' || body === null || !(Symbol.asyncIterator in body || 'next' in body);
 }

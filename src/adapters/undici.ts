@@ -1,6 +1,7 @@
 /** Owner tokens for undici's own interface (`request`, `stream`, `pipeline`): an interceptor for `compose`. */
 
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
+import type { AccessToken } from '../token.ts';
 
 /**
  * The part of undici's dispatch options that is used.
@@ -13,7 +14,7 @@ import type { OwnerFetch } from '../calling/owner-fetch.ts';
 export interface DispatchOptionsLike {
   /** Where the request goes. Without it the request fails, because tokens are sent to known origins only. */
   origin?: string | URL | null;
-  /** Path and query. */
+  /** Path and query. Begins with a slash: a proxy would follow a complete URL in its place. */
   path: string;
   /** The headers, in any form that undici accepts. */
   headers?: unknown;
@@ -24,7 +25,10 @@ export interface DispatchOptionsLike {
 }
 
 interface Controller {
+  readonly aborted: boolean;
   abort(reason: Error): void;
+  pause(): void;
+  resume(): void;
 }
 
 /** The part of undici's handlers that receives a response. */
@@ -47,9 +51,19 @@ interface Handler {
  */
 export type DispatchLike<O, H> = (options: O, handler: H) => boolean;
 
+/** A token, and the headers that present it. */
+interface Authorization {
+  readonly token: AccessToken;
+  readonly presented: Headers;
+}
+
 /**
- * Makes an interceptor for `compose`. Every request gets the owner's token, and is retried once after a 401 if its body can be
- * sent again. Place it before a `redirect` interceptor, so that each hop is checked too. For undici 7 and later.
+ * Makes an interceptor for `compose`. Every request gets the owner's token. After a 401 the call is made once more, with a
+ * new token if one can be had, provided that its body can be sent again. If no token can be had, the call returns the 401.
+ *
+ * What is checked is the request's `origin`, to which an `Agent` connects whatever the path says; a `Pool` or `Client`
+ * connects to its own. Place the interceptor before a `redirect` interceptor, so that each hop is checked too; a `redirect`
+ * interceptor before it follows nothing. For undici 7 and later.
  *
  * @example
  * ```ts
@@ -62,21 +76,42 @@ export type DispatchLike<O, H> = (options: O, handler: H) => boolean;
 export function ownerTokenInterceptor(
   call: OwnerFetch,
 ): <O extends DispatchOptionsLike, H extends object>(dispatch: DispatchLike<O, H>) => DispatchLike<O, H> {
+  /** The handlers of calls that were repeated. All hops of a redirect have the same one. */
+  const repeated = new WeakSet<object>();
   return <O extends DispatchOptionsLike, H extends object>(dispatch: DispatchLike<O, H>) =>
-    (options: O, handler: H) => {
-      const fail = (error: Error) => (handler as Handler).onResponseError?.(NOT_STARTED, error);
-      const send = async (retries: number): Promise<void> => {
+    (given: O, handler: H) => {
+      // A copy, because a token may have to be requested first: what was checked is what is sent.
+      const options: O = { ...given, origin: given.origin ? String(given.origin) : null };
+
+      const authorize = async (): Promise<Authorization> => {
         const presented = new Headers();
-        const token = await call.authorize(urlOf(options), presented, { signal: signalOf(options) });
-        const retry = () => send(0).catch(fail);
-        const retrying = new RetryingHandler(
-          handler,
-          retries > 0 && canBeSentAgain(options.body) ? retry : undefined,
-          (status) => call.answered(token, status),
-        );
-        dispatch({ ...options, headers: mergedHeaders(options.headers, presented) }, retrying as object as H);
+        const token = await call.authorize(originOf(options), presented, { signal: signalOf(options) });
+        return { token, presented };
       };
-      void send(1).catch(fail);
+
+      const send = ({ token, presented }: Authorization): void => {
+        const renew = async () => {
+          const renewed = await authorize();
+          repeated.add(handler);
+          return () => start(renewed);
+        };
+        const mayRepeat = !repeated.has(handler) && canBeSentAgain(options.body);
+        const answered = (status: number) => call.answered(token, status);
+        const repeating = new RepeatingHandler(handler, answered, mayRepeat ? renew : undefined);
+        const headers = mergedHeaders(options.headers, presented);
+        // A `redirect` interceptor between this one and the network would follow redirects unchecked.
+        dispatch({ ...options, headers, maxRedirections: 0 }, repeating as object as H);
+      };
+
+      const start = async (authorization: Authorization | Promise<Authorization>): Promise<void> => {
+        try {
+          send(await authorization);
+        } catch (error) {
+          (handler as Handler).onResponseError?.(NOT_STARTED, error as Error);
+        }
+      };
+
+      void start(authorize());
       return true;
     };
 }
@@ -85,20 +120,23 @@ export function ownerTokenInterceptor(
 const MAX_DISCARDED_BYTES = 65_536;
 const MAX_DISCARD_MS = 1_000;
 
-/** Forwards every event, except those of a 401 that is retried. */
-class RetryingHandler implements Handler {
+/** Forwards every event, except those of a 401 after which the call is repeated. */
+class RepeatingHandler implements Handler {
   readonly #inner: Handler;
-  readonly #retry: (() => unknown) | undefined;
   /** Returns whether the token was rejected. */
-  readonly #reportStatus: (status: number) => boolean;
-  #discarding = false;
+  readonly #answered: (status: number) => boolean;
+  /** Obtains another token; resolves to what makes the call again. */
+  readonly #renew: (() => Promise<() => unknown>) | undefined;
+  /** The further events of a 401, until it is known whether the call is repeated. */
+  #held: (() => void)[] | undefined;
+  #repeat: (() => unknown) | undefined;
   #discardedBytes = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(inner: Handler, retry: (() => unknown) | undefined, reportStatus: (status: number) => boolean) {
+  constructor(inner: Handler, answered: (status: number) => boolean, renew?: () => Promise<() => unknown>) {
     this.#inner = inner;
-    this.#retry = retry;
-    this.#reportStatus = reportStatus;
+    this.#answered = answered;
+    this.#renew = renew;
   }
 
   onRequestStart(controller: Controller, context: unknown): void {
@@ -110,33 +148,55 @@ class RetryingHandler implements Handler {
   }
 
   onResponseStart(controller: Controller, status: number, ...rest: unknown[]): void {
-    this.#discarding = this.#reportStatus(status) && this.#retry !== undefined;
-    if (this.#discarding) this.#timer = setTimeout(() => controller.abort(DISCARDED), MAX_DISCARD_MS).unref();
-    else this.#inner.onResponseStart?.(controller, status, ...rest);
+    const forward = () => this.#inner.onResponseStart?.(controller, status, ...rest);
+    if (!this.#answered(status) || !this.#renew) forward();
+    else this.#decide(controller, this.#renew(), forward).catch((error) => controller.abort(error));
   }
 
   onResponseData(controller: Controller, chunk: Uint8Array): void {
-    if (!this.#discarding) {
-      this.#inner.onResponseData?.(controller, chunk);
-      return;
+    if (this.#held) this.#held.push(() => this.onResponseData(controller, chunk));
+    else if (!this.#repeat) this.#inner.onResponseData?.(controller, chunk);
+    else {
+      this.#discardedBytes += chunk.byteLength;
+      if (this.#discardedBytes > MAX_DISCARDED_BYTES) controller.abort(DISCARDED);
     }
-    this.#discardedBytes += chunk.byteLength;
-    if (this.#discardedBytes > MAX_DISCARDED_BYTES) controller.abort(DISCARDED);
   }
 
   onResponseEnd(controller: Controller, trailers: unknown): void {
-    if (this.#discarding) this.#startRetry();
+    if (this.#held) this.#held.push(() => this.onResponseEnd(controller, trailers));
+    else if (this.#repeat) this.#startRepeat();
     else this.#inner.onResponseEnd?.(controller, trailers);
   }
 
   onResponseError(controller: Controller, error: Error): void {
-    if (this.#discarding) this.#startRetry();
-    else this.#inner.onResponseError?.(controller, error);
+    if (this.#held && !controller.aborted) this.#held.push(() => this.onResponseError(controller, error));
+    else if (this.#repeat) this.#startRepeat();
+    else {
+      this.#held = undefined;
+      this.#inner.onResponseError?.(controller, error);
+    }
   }
 
-  #startRetry(): void {
+  /** Pauses the 401 until there is another token, and then repeats the call, or forwards the 401 if there is none. */
+  async #decide(controller: Controller, renewal: Promise<() => unknown>, forward: () => void): Promise<void> {
+    const held: (() => void)[] = [];
+    this.#held = held;
+    controller.pause();
+    const repeat = await renewal.catch(() => undefined);
+    // The caller has ended the call in the meantime.
+    if (this.#held !== held) return;
+    this.#held = undefined;
+    this.#repeat = repeat;
+    if (repeat) this.#timer = setTimeout(() => controller.abort(DISCARDED), MAX_DISCARD_MS).unref();
+    else forward();
+    for (const event of held) event();
+    controller.resume();
+  }
+
+  #startRepeat(): void {
     clearTimeout(this.#timer);
-    this.#retry?.();
+    // undici makes the connection available again in the next turn of the event loop.
+    if (this.#repeat) setImmediate(setImmediate, this.#repeat);
   }
 }
 
@@ -154,9 +214,11 @@ const NOT_STARTED = Object.freeze({
   abort() {},
 });
 
-function urlOf({ origin, path }: DispatchOptionsLike): URL {
+/** The origin that undici connects to. The path has no say in it. */
+function originOf({ origin, path }: DispatchOptionsLike): string | URL {
   if (!origin) throw new TypeError('the request has no `origin`, and tokens are sent to known origins only');
-  return new URL(path, origin);
+  if (!path.startsWith('/')) throw new TypeError('the `path` of a request with a token has to begin with a slash');
+  return origin;
 }
 
 /** undici also accepts event emitters, which take effect once the request is sent. */

@@ -3,8 +3,8 @@
  * response whether it was accepted.
  *
  * - A token is sent to allowed origins only, so redirects are followed here, and each hop is checked like the first.
- * - A 401 rejects exactly the token that was sent, and the hop that got it is retried once with another token. Earlier
- *   hops are not repeated, because a redirected POST has already taken effect.
+ * - A 401 rejects exactly the token that was sent, and the hop that got it is made once more, with whatever `getToken` then
+ *   gives. Earlier hops are not repeated, because a redirected POST has already taken effect.
  * - Acceptance and rejection are reported, for expiry policies that learn.
  */
 
@@ -77,7 +77,7 @@ export interface OwnerFetch {
   /**
    * Reports the status of a call with this token: 401 rejects it, success accepts it.
    *
-   * @returns whether it was rejected, so that the call may be retried once with another token.
+   * @returns whether it was rejected, so that the call may be made once more, with what `authorize` then gives.
    */
   answered(token: AccessToken, status: number): boolean;
 }
@@ -157,12 +157,12 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
       }
       let response = await send(hop, token);
       const again = answered(token, response.status) && !repeated ? retryOf(hop) : undefined;
-      if (again) {
+      const renewed = again && (await obtain(hop.url, hop.signal).catch(() => hop.signal?.throwIfAborted()));
+      if (again && renewed) {
         repeated = true;
         discard(response);
-        const other = await obtain(hop.url, hop.signal);
-        response = await send(again, other);
-        answered(other, response.status);
+        response = await send(again, renewed);
+        answered(renewed, response.status);
       }
       const next = nextHop(hop, response);
       if (!next) return redirects === 0 ? response : Object.defineProperty(response, 'redirected', { value: true });

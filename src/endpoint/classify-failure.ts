@@ -6,7 +6,7 @@
 import { codeInScope, type FailureScope, looksLikeOauthError, OwnerTokenError, refusalOf } from '../errors.ts';
 import { describeFailure, type HttpFailure, isSuccess, kindOfError, retryAfterMsOf } from '../http-failure.ts';
 import { property } from '../own-property.ts';
-import { isPartOfSent, repeatsSent } from './echoes.ts';
+import { SentValues } from './echoes.ts';
 import type { ExchangeResult } from './http-exchange.ts';
 
 /**
@@ -35,13 +35,14 @@ export interface EndpointFailure extends HttpFailure {
    */
   readonly oauthError?: string | undefined;
   /**
-   * The `error_description` of an OAuth error response: at most 300 characters, without control characters. Undefined if
-   * it repeats something that was sent, also encoded, so it may be logged.
+   * The `error_description` of an OAuth error response: its first 300 characters, without control characters. Undefined if
+   * they repeat something that was sent, also encoded, so they may be logged; and if more than 2,048 bytes of
+   * values were sent, because they are not compared then.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
    */
   readonly errorDescription?: string | undefined;
-  /** `Retry-After` in milliseconds from now, 0 or more. */
+  /** `Retry-After` in milliseconds, 0 or more; a date counts from the response's own `Date`. */
   readonly retryAfterMs?: number | undefined;
   /** The body: parsed JSON, or text. Undefined if it is incomplete. */
   readonly body?: unknown;
@@ -60,6 +61,8 @@ export interface ClassifyOptions {
   readonly nowMs: number;
   /** Every value that was sent; none may appear in the error. */
   readonly sent: readonly string[];
+  /** Those of them that the user gave, by name. */
+  readonly credentials?: Readonly<Record<string, string>>;
   readonly classifyFailure?: ((failure: EndpointFailure) => FailureScope | undefined) | undefined;
 }
 
@@ -69,16 +72,19 @@ const SERVICE = { name: 'the token endpoint', url: 'baseUrl' };
 export function classify(
   result: ExchangeResult,
   { body, problem }: UnusableBody,
-  { nowMs, sent, classifyFailure }: ClassifyOptions,
+  { nowMs, sent, credentials = {}, classifyFailure }: ClassifyOptions,
 ): OwnerTokenError {
   const { status, error: cause } = result;
-  const oauthError = oauthErrorOf(body, sent);
-  const errorDescription = descriptionOf(body, sent);
-  const retryAfterMs = retryAfterMsOf(result.retryAfter, nowMs);
+  const values = new SentValues(sent);
+  const oauthError = oauthErrorOf(body, values);
+  const errorDescription = descriptionOf(body, values);
+  const retryAfterMs = retryAfterMsOf(result, nowMs);
   const kind = kindOf(result, problem);
   const failure: EndpointFailure = { kind, status, oauthError, errorDescription, retryAfterMs, body };
   const facts = { status, oauthError, retryAfterMs, failedAtMs: nowMs, cause };
-  const [code, message] = describeFailure(SERVICE, failure, problem);
+  const [code, described] = describeFailure(SERVICE, failure, problem);
+  const isRefusal = code === 'owner_refused' || code === 'client_refused';
+  const message = isRefusal ? described + whiteSpaceIn(credentials) : described;
   try {
     const given = classifyFailure?.(failure);
     if (given !== undefined) {
@@ -92,6 +98,18 @@ export function classify(
   return new OwnerTokenError(code, message, facts);
 }
 
+/**
+ * Names the credentials that begin or end with white space, such as the line break of `echo secret | base64`, since nothing
+ * else shows it. No value is quoted.
+ */
+function whiteSpaceIn(credentials: Readonly<Record<string, string>>): string {
+  const names = Object.keys(credentials).filter((name) => AROUND.test(credentials[name] as string));
+  return names.length === 0 ? '' : `; white space at the beginning or end of ${names.join(' and ')}`;
+}
+
+/** Invisible characters included, such as a zero-width space. */
+const AROUND = /^[\s\p{C}]|[\s\p{C}]$/u;
+
 /** A non-2xx status decides, even if its body was interrupted. */
 function kindOf({ status, error }: ExchangeResult, problem: string | undefined): EndpointFailure['kind'] {
   if (status !== undefined && !isSuccess(status)) return 'status';
@@ -104,21 +122,25 @@ function kindOf({ status, error }: ExchangeResult, problem: string | undefined):
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */
-export function oauthErrorOf(body: unknown, sent: readonly string[]): string | undefined {
+export function oauthErrorOf(body: unknown, sent: SentValues): string | undefined {
   const error = property(body, 'error');
   if (!looksLikeOauthError(error)) return undefined;
   if (refusalOf(error)) return error;
-  return isPartOfSent(error, sent) || repeatsSent(error, sent) ? undefined : error;
+  return sent.contain(error) || sent.areRepeatedIn(error) ? undefined : error;
 }
 
 /** Control characters could change what a terminal shows. */
-function descriptionOf(body: unknown, sent: readonly string[]): string | undefined {
+function descriptionOf(body: unknown, sent: SentValues): string | undefined {
   const description = property(body, 'error_description');
-  if (typeof description !== 'string' || repeatsSent(description, sent)) return undefined;
-  const shown = description.replace(/[\p{C}\s]+/gu, ' ').trim();
-  // Without the white space that may have hidden an echo.
-  if (shown === '' || repeatsSent(description.replace(/[\p{C}\s]+/gu, ''), sent)) return undefined;
-  return shown.slice(0, MAX_DESCRIPTION_LENGTH);
+  if (typeof description !== 'string') return undefined;
+  const shown = description
+    .slice(0, MAX_DESCRIPTION_LENGTH)
+    .replace(/[\p{C}\s]+/gu, ' ')
+    .trim();
+  // Beyond what is shown, for an echo that is cut off there; and without the white space that may hide one.
+  const checked = description.slice(0, 2 * MAX_DESCRIPTION_LENGTH);
+  const packed = checked.replace(/[\p{C}\s]+/gu, '');
+  return shown === '' || sent.areRepeatedIn(`${checked}\n${packed}`) ? undefined : shown;
 }
 
 const MAX_DESCRIPTION_LENGTH = 300;

@@ -6,21 +6,95 @@ const MIN_ECHO_LENGTH = 8;
 /** Shorter values occur in ordinary words, so only a whole word counts. */
 const MIN_VALUE_LENGTH = 6;
 
-/** Whether a text contains a sent value, or a part of one, in clear or encoded. */
-export function repeatsSent(text: string, sent: readonly string[]): boolean {
-  const shown = text.toLowerCase();
-  const words = shown.split(/[^\p{L}\p{N}]+/u);
-  return sent
-    .flatMap(formsOf)
-    .map((form) => form.toLowerCase())
-    .some((form) =>
-      form.length < MIN_VALUE_LENGTH ? words.includes(form) : partsOf(form).some((part) => shown.includes(part)),
-    );
+/**
+ * What is compared within a millisecond. The comparison blocks the event loop for each refused request, and the length of a key is
+ * up to whoever chose it.
+ */
+const MAX_SENT_BYTES = 2_048;
+const MAX_SENT_VALUES = 64;
+
+/**
+ * The values of one request. Comparing a text with them takes time in proportion to both lengths, not to their product. If they are
+ * too long or too many, every text counts as an echo: what cannot be checked is not shown.
+ */
+export class SentValues {
+  readonly #values: readonly string[];
+  readonly #isComparable: boolean;
+  #lowered: ReadonlySet<string> | undefined;
+
+  constructor(values: readonly string[]) {
+    this.#values = values;
+    const bytes = values.reduce((sum, value) => sum + Buffer.byteLength(value), 0);
+    this.#isComparable = values.length <= MAX_SENT_VALUES && bytes <= MAX_SENT_BYTES;
+  }
+
+  /** Whether a text contains a value, or a part of one, in clear or encoded. */
+  areRepeatedIn(text: string): boolean {
+    if (!this.#isComparable) return true;
+    const shown = text.toLowerCase();
+    const words = new Set(shown.split(/[^\p{L}\p{N}]+/u));
+    const parts = new Parts(shown);
+    return this.#someForm((form) => {
+      if (form.length < MIN_VALUE_LENGTH) return words.has(form);
+      return form.length <= MIN_ECHO_LENGTH ? shown.includes(form) : parts.hasOneOf(form);
+    });
+  }
+
+  /** Whether a text is part of a value, in clear or encoded. */
+  contain(text: string): boolean {
+    return !this.#isComparable || this.#someForm((form) => form.includes(text.toLowerCase()));
+  }
+
+  #someForm(passes: (form: string) => boolean): boolean {
+    this.#lowered ??= new Set(this.#values.flatMap(formsOf).map((form) => form.toLowerCase()));
+    for (const form of this.#lowered) if (passes(form)) return true;
+    return false;
+  }
 }
 
-/** Whether a text is part of a sent value, in clear or encoded. */
-export function isPartOfSent(text: string, sent: readonly string[]): boolean {
-  return sent.flatMap(formsOf).some((form) => form.toLowerCase().includes(text.toLowerCase()));
+/**
+ * Whether a text has a part of another, long enough to be an echo, for several others. They have up to a hundred thousand such
+ * parts, so the hash of each is computed from the one before (Rabin-Karp), and a part is cut out and looked for only if the text
+ * has one with that hash.
+ */
+class Parts {
+  readonly #text: string;
+  /** Two marks for each part of the text, at two halves of its hash. */
+  readonly #marks = new Uint8Array(2 * MARKS);
+
+  constructor(text: string) {
+    this.#text = text;
+    const marks = this.#marks;
+    someHash(text, (hash) => {
+      marks[hash & (MARKS - 1)] = marks[MARKS + (hash >>> HASH_SHIFT)] = 1;
+      return false;
+    });
+  }
+
+  hasOneOf(other: string): boolean {
+    const text = this.#text;
+    const marks = this.#marks;
+    return someHash(other, (hash, end) => {
+      if (!marks[hash & (MARKS - 1)] || !marks[MARKS + (hash >>> HASH_SHIFT)]) return false;
+      return text.includes(other.slice(end - MIN_ECHO_LENGTH, end));
+    });
+  }
+}
+
+const MARKS = 2 ** 15;
+const HASH_SHIFT = 17;
+const BASE = 0x9e3779b1;
+const BASE_TO_LENGTH = Array.from({ length: MIN_ECHO_LENGTH }).reduce((power: number) => Math.imul(power, BASE), 1);
+
+/** Whether a condition holds for the hash of a part and its end. */
+function someHash(text: string, holds: (hash: number, end: number) => boolean): boolean {
+  let hash = 0;
+  for (let at = 0; at < text.length; at++) {
+    hash = (Math.imul(hash, BASE) + text.charCodeAt(at)) | 0;
+    if (at >= MIN_ECHO_LENGTH) hash = (hash - Math.imul(text.charCodeAt(at - MIN_ECHO_LENGTH), BASE_TO_LENGTH)) | 0;
+    if (at >= MIN_ECHO_LENGTH - 1 && holds(hash, at + 1)) return true;
+  }
+  return false;
 }
 
 /** A value in clear, and as services and gateways escape it when they repeat it. */
@@ -53,9 +127,4 @@ function percentEncoded(value: string): string {
 /** @see {@link https://www.rfc-editor.org/rfc/rfc6749#appendix-B RFC 6749 Appendix B} */
 export function formEncoded(value: string): string {
   return new URLSearchParams([['', value]]).toString().slice(1);
-}
-
-function partsOf(form: string): string[] {
-  if (form.length <= MIN_ECHO_LENGTH) return [form];
-  return Array.from({ length: form.length - MIN_ECHO_LENGTH + 1 }, (_, at) => form.slice(at, at + MIN_ECHO_LENGTH));
 }

@@ -6,6 +6,7 @@
  */
 
 import type { Deadline } from '../cancellation.ts';
+import { proxyStatusIn } from '../http-failure.ts';
 import { type Exchange, type ExchangeResult, redirected, unusableBody } from './http-exchange.ts';
 
 const SAFE_INIT = {
@@ -32,6 +33,7 @@ export async function postByFetch(
     head = {
       status: wasRedirected ? undefined : status,
       retryAfter: response.headers.get('retry-after') ?? undefined,
+      date: response.headers.get('date') ?? undefined,
     };
     if (wasRedirected || (status >= 300 && status <= 399)) {
       release(reader);
@@ -42,12 +44,6 @@ export async function postByFetch(
     abort.abort(error);
     return { ...head, status: head.status ?? proxyStatusIn(error), error };
   }
-}
-
-/** undici's `ProxyAgent` says only in a message that its proxy requires authentication. */
-function proxyStatusIn(error: unknown, depth = 0): 407 | undefined {
-  if (!(error instanceof Error) || depth > 4) return undefined;
-  return String(error.message).startsWith('Proxy response (407)') ? 407 : proxyStatusIn(error.cause, depth + 1);
 }
 
 async function call(send: () => Promise<Response>, deadline: Deadline): Promise<Response> {

@@ -11,6 +11,8 @@ import type { Socket } from 'node:net';
 import timers from 'node:timers';
 import { urlToHttpOptions } from 'node:url';
 import type { Deadline } from '../cancellation.ts';
+import { proxyStatusIn } from '../http-failure.ts';
+import { raceAddresses } from './race-addresses.ts';
 
 /** Captured at load, so that the fake timers of a test cannot stall a response. */
 const { setImmediate } = timers;
@@ -41,6 +43,8 @@ export interface Exchange {
   readonly body: string;
   /** The largest decoded body that is accepted, in bytes. */
   readonly maxResponseBytes: number;
+  /** Uses no idle connection. */
+  readonly isFresh?: boolean | undefined;
   /** Ends the exchange, unless the complete response has been read; its reason becomes the result's `error`. */
   readonly deadline: Deadline;
 }
@@ -51,11 +55,13 @@ export interface ExchangeResult {
   readonly status?: number | undefined;
   /** The `Retry-After` header. */
   readonly retryAfter?: string | undefined;
+  /** The `Date` header: the service's clock, or a gateway's. */
+  readonly date?: string | undefined;
   /** The complete body, decoded; undefined if `error` is set. */
   readonly body?: Buffer;
   /** What interrupted the exchange; undefined if the response is complete. */
   readonly error?: unknown;
-  /** A reused connection turned out to be closed, so the same request may be sent again over a new one. */
+  /** Says only that a reused connection is closed or over, so the same request may be sent again over a new one. */
   readonly stale?: boolean;
 }
 
@@ -78,13 +84,14 @@ const IDLE_SOCKET_MS = 30_000;
  * An agent with keep-alive. Node unrefs idle sockets, so they do not keep the process running. Reads the proxy from the
  * environment if Node's global agent does (`NODE_USE_ENV_PROXY`).
  */
-export function keepAliveAgent(url: URL): http.Agent {
+export function keepAliveAgent(url: URL, timeoutMs: number): http.Agent {
   const { Agent, globalAgent } = url.protocol === 'https:' ? nodeHttps() : http;
   const { proxyEnv } = (globalAgent as https.Agent).options as { proxyEnv?: object };
   // With a proxy, `timeout` is also Node's only time limit for the tunnel to it. Both are left out otherwise: Node copies
   // all options for each request, and one more doubles the table that it copies them into.
   const options = { keepAlive: true, ...(proxyEnv && { proxyEnv, timeout: IDLE_SOCKET_MS }) };
   const agent: http.Agent = new Agent(options);
+  if (!proxyEnv) raceAddresses(agent, timeoutMs);
   const { origin } = url;
   // All requests go to one origin. Node would build the name three times per request.
   agent.getName = () => origin;
@@ -96,10 +103,21 @@ export function keepAliveAgent(url: URL): http.Agent {
   return agent;
 }
 
-/** Closes the idle connections of an agent, and none that is in use. */
-export function dropIdleSockets(agent: http.Agent): void {
-  const idle = Object.values(agent.freeSockets as Record<string, Socket[]>).flat();
-  for (const socket of idle) socket.destroy();
+/** The idle connections of an agent. */
+export function idleSockets(agent: http.Agent): Socket[] {
+  return Object.values(agent.freeSockets as Record<string, Socket[]>).flat();
+}
+
+/** Runs `send` while the agent seems to have no idle connections, so that it opens a new one. */
+function withoutIdleSockets<T>(agent: http.Agent, send: () => T): T {
+  const hidden = Object.getOwnPropertyDescriptor(agent, 'freeSockets');
+  if (!hidden) return send();
+  Object.defineProperty(agent, 'freeSockets', { ...hidden, value: Object.create(null) });
+  try {
+    return send();
+  } finally {
+    Object.defineProperty(agent, 'freeSockets', hidden);
+  }
 }
 
 /**
@@ -121,7 +139,7 @@ export class ResultBatch {
 
 /** Settles once, with the complete response or the first error. */
 export function postOverHttp(
-  { target, headers, body, maxResponseBytes, deadline }: Exchange,
+  { target, headers, body, maxResponseBytes, isFresh, deadline }: Exchange,
   agent: http.Agent,
   batch: ResultBatch,
 ): Promise<ExchangeResult> {
@@ -131,19 +149,21 @@ export function postOverHttp(
     let request: http.ClientRequest;
     try {
       const client = protocol === 'https:' ? nodeHttps() : http;
-      request = client.request({ method: 'POST', protocol, hostname, port, path, headers, agent });
+      const send = () => client.request({ method: 'POST', protocol, hostname, port, path, headers, agent });
+      request = isFresh ? withoutIdleSockets(agent, send) : send();
     } catch (error) {
       // A user's agent may throw.
       return resolve({ error });
     }
-    let status: number | undefined;
-    let retryAfter: string | undefined;
+    let head: ExchangeResult = {};
     let bytesBefore: number | undefined;
     // Both may be called again: the batch keeps the order of results, and the first one counts.
-    const end = (body: Buffer): void => batch.add(resolve, { status, retryAfter, body });
+    const isOver = () => request.reusedSocket && CONNECTION_STATUSES.includes(head.status);
+    const end = (body: Buffer): void => batch.add(resolve, { ...head, body, stale: isOver() });
     const fail = (error: unknown): void => {
-      const stale = isReset(error) && request.reusedSocket && request.socket?.bytesRead === bytesBefore;
-      batch.add(resolve, { status, retryAfter, error, stale });
+      const isClosed = isReset(error) && request.reusedSocket && request.socket?.bytesRead === bytesBefore;
+      const status = head.status ?? proxyStatusIn(error);
+      batch.add(resolve, { ...head, status, error, stale: isClosed || isOver() });
       request.destroy();
     };
     deadline.onEnd = fail;
@@ -154,8 +174,9 @@ export function postOverHttp(
       bytesBefore = socket.bytesRead;
     });
     request.on('response', (response) => {
-      status = response.statusCode as number;
-      retryAfter = response.headers['retry-after'];
+      const status = response.statusCode as number;
+      const { 'retry-after': retryAfter, date } = response.headers;
+      head = { status, retryAfter, date };
       response.on('error', fail);
       if (status >= 300 && status <= 399) fail(redirected());
       else readBody(response, maxResponseBytes, end, fail);
@@ -163,6 +184,13 @@ export function postOverHttp(
     request.end(body);
   });
 }
+
+/**
+ * Timeout and misdirected request: about the connection. The request was not processed.
+ *
+ * @see {@link https://www.rfc-editor.org/rfc/rfc9110#section-15.5.9 RFC 9110 §15.5.9 and §15.5.20}
+ */
+const CONNECTION_STATUSES: readonly unknown[] = [408, 421];
 
 /** Whether the other side closed the connection. */
 function isReset(error: unknown): boolean {
@@ -202,24 +230,32 @@ const ENCODING_OVERHEAD_BYTES = 1_024;
 type Decode = (body: Buffer, options: { maxOutputLength: number }) => Buffer;
 
 /**
- * The decoder of a content coding; undefined if none is needed. The request asks for no coding, but some services
- * compress all the same.
+ * The decoder of a list of content codings; undefined if none is needed. The request asks for no coding, but some services
+ * compress all the same. As in `fetch`, a value that names no coding, such as a charset, stands for none, and the end of a
+ * compressed body may be missing.
  */
-function decoderFor(coding: string): Decode | undefined {
-  switch (coding.trim().toLowerCase()) {
-    case '':
-    case 'identity':
-      return undefined;
-    case 'gzip':
-    case 'x-gzip':
-      return nodeZlib().gunzipSync;
-    case 'deflate':
-      return nodeZlib().inflateSync;
-    case 'br':
-      return nodeZlib().brotliDecompressSync;
-    default:
-      return () => {
-        throw unusableBody('the content coding is unknown');
-      };
-  }
+function decoderFor(codings: string): Decode | undefined {
+  const names = codings
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter((name) => name !== '' && name !== 'identity');
+  const decoders = names.map(oneDecoder);
+  if (decoders.length === 0 || !decoders.every((decode) => decode !== undefined)) return undefined;
+  return (body, { maxOutputLength }) =>
+    decoders.reduceRight((decoded, decode, left) => {
+      const encodedAgain = left > 0 ? ENCODING_OVERHEAD_BYTES : 0;
+      return decode(decoded, { maxOutputLength: maxOutputLength + encodedAgain });
+    }, body);
+}
+
+function oneDecoder(coding: string): Decode | undefined {
+  const zlib = nodeZlib();
+  const finishFlush = zlib.constants.Z_SYNC_FLUSH;
+  if (coding === 'br') return zlib.brotliDecompressSync;
+  if (/^(x-)?gzip$/.test(coding)) return (body, options) => zlib.gunzipSync(body, { ...options, finishFlush });
+  if (coding !== 'deflate') return undefined;
+  // Some services leave out the header, which begins with 8.
+  const hasHeader = (body: Buffer) => body.length === 0 || (body.readUInt8() & 15) === 8;
+  return (body, options) =>
+    (hasHeader(body) ? zlib.inflateSync : zlib.inflateRawSync)(body, { ...options, finishFlush });
 }

@@ -1,20 +1,23 @@
 /**
  * The token endpoint: one access key in, one POST, one issued token or one error out. It does not cache, queue or back
  * off. It resends a request in one case only: a reused connection turned out to be closed before any of the response
- * arrived.
+ * arrived, or the response says that it is over (408, 421).
  */
 
-import { isUtf8 } from 'node:buffer';
 import type http from 'node:http';
+import type { Socket } from 'node:net';
 import { Cancellation, Deadline } from '../cancellation.ts';
 import type { Clock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
-import { type IssuedToken, parseTokenResponse, readIssued, type TokenRequest, type TokenSource } from '../token.ts';
+import { dateMsOf } from '../http-failure.ts';
+import { type IssuedToken, readIssued, type TokenRequest, type TokenSource } from '../token.ts';
+import { parseTokenResponse, unregisteredType } from '../token-type.ts';
 import { classify, type UnusableBody } from './classify-failure.ts';
+import { SentValues } from './echoes.ts';
 import { postByFetch } from './fetch-exchange.ts';
 import {
-  dropIdleSockets,
   type ExchangeResult,
+  idleSockets,
   keepAliveAgent,
   postOverHttp,
   ResultBatch,
@@ -63,37 +66,43 @@ export class TokenEndpoint implements TokenSource {
     this.origin = baseUrl.origin;
     this.timeoutMs = timeoutMs;
     this.#target = targetBelow(baseUrl, DEFAULT_PATH);
-    this.#ownAgent = agent || fetch ? undefined : keepAliveAgent(baseUrl);
+    this.#ownAgent = agent || fetch ? undefined : keepAliveAgent(baseUrl, timeoutMs);
     this.#clock = clock;
   }
 
   /**
    * Requests a new token for the owner of this access key.
    *
-   * @param request `signal` ends the request at once, with `closed`.
+   * @param request `signal` ends the request at once, with `closed`. With `freshConnection`, the request goes over a new
+   * connection, and if that brings a token, the older idle ones are closed.
    * @throws {OwnerTokenError} whose `failureScope` says what the failure stops.
    */
-  async requestToken(accessKey: string, request?: Partial<Pick<TokenRequest, 'signal'>>): Promise<IssuedToken> {
+  async requestToken(accessKey: string, context: RequestContext = {}): Promise<IssuedToken> {
     if (typeof accessKey !== 'string' || accessKey === '') {
       throw new OwnerTokenError('invalid_access_key', 'the access key is not a non-empty string');
     }
     const { clientId, clientSecret: given, classifyFailure } = this.#options;
-    const deadline = new Deadline(this.#clock, this.timeoutMs, request && Cancellation.of(request));
+    const deadline = new Deadline(this.#clock, this.timeoutMs, Cancellation.of(context));
     try {
       const clientSecret = typeof given === 'string' ? given : await this.#readSecret(given, deadline);
       const request = this.#build({ clientId, clientSecret, accessKey });
       const requestedAtMs = this.#clock.now();
-      let result = await this.#post(request, deadline);
-      if (result.stale) {
+      const older = context.freshConnection && this.#ownAgent ? idleSockets(this.#ownAgent) : [];
+      let result = await this.#post(request, deadline, context.freshConnection);
+      if (Object.hasOwn(result, 'stale') && result.stale) {
         // The other idle connections are probably closed too.
-        await this.close();
-        result = await this.#post(request, deadline);
+        if (result.error) await this.close();
+        result = await this.#post(request, deadline, true);
       }
       if (result.error && result.error instanceof OwnerTokenError) throw result.error;
       const read = this.#read(result, requestedAtMs);
-      if (read.issued) return read.issued;
-      const sent = [clientId, clientSecret, accessKey, ...sentIn(request.headers)];
-      throw classify(result, read, { nowMs: this.#clock.now(), sent, classifyFailure });
+      const sent = () => [clientId, clientSecret, accessKey, ...sentIn(request.headers)];
+      if (read.issued) {
+        if (older.length > 0) this.#closeIdle(older);
+        return withoutEcho(read.issued, sent);
+      }
+      const credentials = { clientId, clientSecret, 'the access key': accessKey };
+      throw classify(result, read, { nowMs: this.#clock.now(), sent: sent(), credentials, classifyFailure });
     } finally {
       deadline.cancel();
     }
@@ -123,7 +132,13 @@ export class TokenEndpoint implements TokenSource {
 
   /** Closes the idle connections of its own agent. The endpoint can still be used afterwards. */
   async close(): Promise<void> {
-    if (this.#ownAgent) dropIdleSockets(this.#ownAgent);
+    if (this.#ownAgent) this.#closeIdle(idleSockets(this.#ownAgent));
+  }
+
+  /** Closes those of the connections that are idle. */
+  #closeIdle(sockets: readonly Socket[]): void {
+    const idle = idleSockets(this.#ownAgent as http.Agent);
+    for (const socket of sockets) if (idle.includes(socket)) socket.destroy();
   }
 
   async #readSecret(given: () => string | Promise<string>, deadline: Deadline): Promise<string> {
@@ -155,15 +170,15 @@ export class TokenEndpoint implements TokenSource {
     }
   }
 
-  #post({ path, headers, body }: CheckedRequest, deadline: Deadline): Promise<ExchangeResult> {
+  #post({ path, headers, body }: CheckedRequest, deadline: Deadline, isFresh?: boolean): Promise<ExchangeResult> {
     const { baseUrl, maxResponseBytes, fetch, agent = this.#ownAgent } = this.#options;
     if (path !== this.#target.path) this.#target = targetBelow(baseUrl, path);
-    const exchange = { target: this.#target, headers, body, maxResponseBytes, deadline };
+    const exchange = { target: this.#target, headers, body, maxResponseBytes, isFresh, deadline };
     return fetch ? postByFetch(exchange, fetch) : postOverHttp(exchange, agent as http.Agent, this.#batch);
   }
 
   /** The token in a complete 2xx response, or why there is none. A complete response counts even past the deadline. */
-  #read({ status = 0, body }: ExchangeResult, requestedAtMs: number): Read {
+  #read({ status = 0, body, date }: ExchangeResult, requestedAtMs: number): Read {
     if (!body) return { issued: undefined };
     const { parseResponse } = this.#options;
     const { isJson, content } = readJson(body);
@@ -171,16 +186,25 @@ export class TokenEndpoint implements TokenSource {
     if (!isJson) return { issued: undefined, body: content, problem: 'it is not JSON' };
     try {
       const parsed = readIssued((parseResponse ?? parseTokenResponse)(content));
-      if ('problem' in parsed) return { issued: undefined, body: content, problem: parsed.problem };
+      if (parsed.token === undefined) return { issued: undefined, body: content, problem: parsed.problem };
       const isObject = typeof content === 'object' && content !== null && !Array.isArray(content);
       const response = isObject ? (content as IssuedToken['response']) : undefined;
-      return { issued: { ...parsed, requestedAtMs, response } };
+      return { issued: { ...parsed, requestedAtMs, serviceTimeMs: dateMsOf(date), response } };
     } catch (cause) {
       if (!parseResponse) return { issued: undefined, body: content, problem: (cause as TypeError).message };
       if (cause instanceof OwnerTokenError) throw cause;
       throw new OwnerTokenError('source_failed', 'parseResponse threw', { failedAtMs: this.#clock.now(), cause });
     }
   }
+}
+
+type RequestContext = Partial<Pick<TokenRequest, 'signal' | 'freshConnection'>>;
+
+/** A token type that is no registered scheme is logged, so one that repeats what was sent is dropped. */
+function withoutEcho(issued: IssuedToken, sent: () => string[]): IssuedToken {
+  const { tokenType } = issued;
+  const mayEcho = tokenType !== undefined && unregisteredType(issued, '') !== undefined;
+  return mayEcho && new SentValues(sent()).areRepeatedIn(tokenType) ? { ...issued, tokenType: undefined } : issued;
 }
 
 /** What `identity()` describes the shape of the request with. */
@@ -197,18 +221,22 @@ interface Read extends UnusableBody {
 }
 
 /**
- * Parses a body as JSON, or else decodes it as text. A byte order mark or invalid UTF-8 makes it text.
+ * Parses a body as JSON, or else decodes it as text. Never stricter than `response.json()`: a byte order mark is skipped, and
+ * invalid UTF-8 is replaced, since it may be in a field that nobody needs. Reads UTF-16 too.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc8259#section-8.1 RFC 8259 §8.1}
  */
 function readJson(body: Buffer): { isJson: boolean; content: unknown } {
-  const text = body.toString();
+  // JSON begins with an ASCII character: a zero byte beside it shows UTF-16.
+  const isUtf16 = body[0] === 0xff || body[0] === 0xfe || body[0] === 0 || body[1] === 0;
+  const isBigEndian = body[0] === 0xfe || body[0] === 0;
+  const text = isUtf16 ? new TextDecoder(isBigEndian ? 'utf-16be' : 'utf-16le').decode(body) : body.toString();
+  const content = text.replace(/^\ufeff/, '');
   try {
-    if (isUtf8(body)) return { isJson: true, content: JSON.parse(text) };
+    return { isJson: true, content: JSON.parse(content) };
   } catch {
-    // It is text, then.
+    return { isJson: false, content };
   }
-  return { isJson: false, content: text };
 }
 
 /** Node's own warning does not say what is at stake here. */

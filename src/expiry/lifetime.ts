@@ -4,6 +4,7 @@
  * before the request was sent, so a slow response never extends them.
  */
 
+import { properties } from '../own-property.ts';
 import type { IssuedToken } from '../token.ts';
 
 /**
@@ -91,15 +92,18 @@ export interface AssessedLifetime extends StatedLifetime {
  */
 export function assessLifetime(stated: unknown): AssessedLifetime {
   const isObject = typeof stated === 'object' && stated !== null;
-  const { lifetimeMs, refreshAfterMs }: Parts = isObject ? stated : { lifetimeMs: stated };
+  const { lifetimeMs, refreshAfterMs }: Parts = isObject
+    ? properties(stated, PARTS)
+    : { lifetimeMs: stated, refreshAfterMs: undefined };
   if (lifetimeMs === undefined) return unusable('absent');
   if (typeof lifetimeMs !== 'number' || Number.isNaN(lifetimeMs)) return unusable('unreadable');
   if (lifetimeMs <= 0) return unusable('not_positive');
   if (lifetimeMs > MAX_LIFETIME_MS && lifetimeMs !== Infinity) return unusable('absurd');
   const hasHint = typeof refreshAfterMs === 'number' && refreshAfterMs >= MIN_REFRESH_AFTER_MS;
-  return hasHint && refreshAfterMs < lifetimeMs ? { lifetimeMs, refreshAfterMs } : { lifetimeMs };
+  return { lifetimeMs, refreshAfterMs: hasHint && refreshAfterMs < lifetimeMs ? refreshAfterMs : undefined };
 }
 
+const PARTS = ['lifetimeMs', 'refreshAfterMs'] as const satisfies (keyof StatedLifetime)[];
 type Parts = Partial<Record<keyof StatedLifetime, unknown>>;
 
 const unusable = (problem: LifetimeProblem) => ({ lifetimeMs: DEFAULT_LIFETIME_MS, problem });

@@ -4,6 +4,8 @@ import { systemClock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { checkOptions, hasMethods, type OptionRules } from '../option-check.ts';
 import { properties, property } from '../own-property.ts';
+import type { IssuedToken } from '../token.ts';
+import { exempt, overridesExp } from './exp-bound.ts';
 import { jwtTimes } from './jwt-times.ts';
 import { assessLifetime, type ExpiryPolicy, type StatedLifetime, type TokenAge } from './lifetime.ts';
 
@@ -86,8 +88,8 @@ function numberOf(value: unknown): number {
 }
 
 /**
- * Reads the lifetime from a JWT access token: `exp` − `iat`, or `exp` − the time of the request if there is no `iat`.
- * The signature is not verified. Opaque tokens, and JWTs without a readable `exp`, give `undefined`.
+ * Reads the lifetime from a JWT access token: `exp` − `iat`. If there is no `iat`: `exp` − the service's time if that is before
+ * `exp`, or else the time of the request. The signature is not verified. Opaque tokens, and JWTs without a readable `exp`, give `undefined`.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc7519#section-4.1.4 RFC 7519 §4.1.4, exp}
  *
@@ -99,15 +101,16 @@ function numberOf(value: unknown): number {
  */
 export function jwtExp(): ExpiryPolicy {
   return {
-    lifetimeMs({ token, requestedAtMs = systemClock.now() }) {
-      const { issuedAtMs = requestedAtMs, expiresAtMs } = jwtTimes(token) ?? {};
-      return expiresAtMs === undefined ? undefined : expiresAtMs - issuedAtMs;
+    lifetimeMs({ token, requestedAtMs = systemClock.now(), serviceTimeMs = Infinity }) {
+      const { issuedAtMs, expiresAtMs } = jwtTimes(token) ?? {};
+      if (expiresAtMs === undefined) return undefined;
+      return expiresAtMs - (issuedAtMs ?? (serviceTimeMs < expiresAtMs ? serviceTimeMs : requestedAtMs));
     },
   };
 }
 
 /**
- * Gives every token the same lifetime, whatever the response says.
+ * Gives every token the same lifetime, whatever the response says, and even beyond the `exp` of a JWT.
  *
  * @param ms milliseconds, over 0 and up to ten years.
  * @throws {OwnerTokenError} `invalid_options`
@@ -122,7 +125,7 @@ export function fixedLifetime(ms: number): ExpiryPolicy {
   if (typeof ms !== 'number' || assessLifetime(ms).problem || ms === Infinity) {
     throw new OwnerTokenError('invalid_options', 'fixedLifetime: expected milliseconds, over 0 and up to ten years');
   }
-  return { lifetimeMs: () => ms };
+  return exempt({ lifetimeMs: () => ms });
 }
 
 /**
@@ -155,7 +158,7 @@ export function firstKnown(...policies: ExpiryPolicy[]): ExpiryPolicy {
   if (policies.length === 0 || !policies.every((policy) => hasMethods(policy, 'lifetimeMs'))) {
     throw new OwnerTokenError('invalid_options', 'firstKnown: expected one or more policies with lifetimeMs(issued)');
   }
-  return {
+  const policy: ExpiryPolicy = {
     lifetimeMs(issued) {
       let unusable: number | StatedLifetime | undefined;
       for (const policy of policies) {
@@ -177,4 +180,9 @@ export function firstKnown(...policies: ExpiryPolicy[]): ExpiryPolicy {
       },
     }),
   };
+  const isUsed = (each: ExpiryPolicy, issued: IssuedToken) => !assessLifetime(each.lifetimeMs(issued)).problem;
+  return exempt(policy, (issued) => {
+    const used = policies.find((each) => isUsed(each, issued));
+    return used !== undefined && overridesExp(used, issued, 0);
+  });
 }

@@ -25,36 +25,59 @@ export interface Circuit extends Pause {
   readonly scope: WiderScope;
 }
 
-/** @typeParam O identifies an owner. */
-export interface Blame<O> {
-  readonly ranges: PauseRanges;
-  phase: 'closed' | 'checking' | 'open';
-  /** Set in the open phase. */
-  circuit: Circuit | undefined;
-  /** Whether the pause of the open circuit is over. */
-  isDue: boolean;
+/**
+ * What is known about the service. A trial belongs to the state in which it was sent: once that has ended, its outcome is one
+ * like any other.
+ *
+ * @typeParam O identifies an owner.
+ */
+export type BlameState<O> = Closed<O> | Checking<O> | Open<O>;
+
+interface Closed<O> {
+  readonly phase: 'closed';
   /** Owners that failed for the first time, or hang, with no success in between. */
-  suspects: O[];
-  /** Owners that succeeded most recently, newest first. */
-  readonly canaries: O[];
+  readonly suspects: O[];
+}
+
+/** What checking and open have in common. */
+interface Asking<O> {
   /** Canaries sent in this check, or as trials: each is sent once before any is sent again. */
   asked: O[];
-  /** Canaries and trials without an outcome, and canaries that failed in this check. */
+  /** Canaries and trials without an outcome. */
   outstanding: number;
+}
+
+interface Checking<O> extends Asking<O> {
+  readonly phase: 'checking';
   failedCanaries: number;
   /** The last failure in this check, or of the suspect that began it; undefined while there were only hangs. */
   failure: OwnerTokenError | undefined;
+}
+
+interface Open<O> extends Asking<O> {
+  readonly phase: 'open';
+  circuit: Circuit;
+  /** Whether its pause is over. */
+  isDue: boolean;
+}
+
+/** How long the service is trusted after it has shown that it works: until then no check begins. */
+interface Trust {
+  readonly untilMs: number;
+  /** How long it was when the circuit last closed, unless 429s had opened it. */
+  readonly lengthMs: number;
+}
+
+export interface Blame<O> {
+  readonly ranges: PauseRanges;
+  state: BlameState<O>;
+  trust: Trust;
+  /** Owners that succeeded most recently, newest first. */
+  readonly canaries: O[];
   /** The number of the most recently sent request that has succeeded. */
   newestSuccess: number;
-  /** The service has shown that it works: until this time no check begins. */
-  trustedUntilMs: number;
-  /** How long the service was trusted when the circuit last closed, unless 429s had opened it. */
-  trustMs: number;
-  /** Counts how often the circuit, or a check, has closed: a trial of an earlier round says nothing of this one. */
-  round: number;
   /** Before the first success: calls refused since the last one that was admitted, and how many were admitted. */
-  refused: number;
-  tried: number;
+  readonly admission: { refused: number; admitted: number };
 }
 
 /** A request of an owner. Numbers count requests in the order in which they were sent. */
@@ -117,38 +140,37 @@ const TRY_ONE_OF = { first: 2, last: 20, triesPerStep: 5 } as const;
 export function initialBlame<O>(ranges: PauseRanges): Blame<O> {
   return {
     ranges,
-    phase: 'closed',
-    circuit: undefined,
-    isDue: false,
-    suspects: [],
+    state: closed(),
+    trust: { untilMs: Number.NEGATIVE_INFINITY, lengthMs: 0 },
     canaries: [],
-    asked: [],
-    outstanding: 0,
-    failedCanaries: 0,
-    failure: undefined,
     newestSuccess: 0,
-    trustedUntilMs: Number.NEGATIVE_INFINITY,
-    trustMs: 0,
-    round: 0,
-    refused: 0,
-    tried: 0,
+    admission: { refused: 0, admitted: 0 },
   };
 }
 
+const closed = <O>(): Closed<O> => ({ phase: 'closed', suspects: [] });
+
+/** The open circuit, whether or not its pause is over. */
+export function circuitOf<O>({ state }: Blame<O>): Circuit | undefined {
+  return state.phase === 'open' ? state.circuit : undefined;
+}
+
 /** Whether a queued request may start; `trial`: as the trial of the open circuit. */
-export function mayStart<O>({ phase, isDue, failure, outstanding }: Blame<O>): boolean | 'trial' {
-  if (phase === 'closed') return true;
-  if (phase === 'checking') return failure === undefined;
-  return isDue && outstanding === 0 ? 'trial' : false;
+export function mayStart<O>({ state }: Blame<O>): boolean | 'trial' {
+  if (state.phase === 'closed') return true;
+  if (state.phase === 'checking') return state.failure === undefined;
+  return state.isDue && state.outstanding === 0 ? 'trial' : false;
 }
 
 /** When the pause of the open circuit ends and a trial becomes due; undefined if a trial is due or in flight already. */
-export function trialDueAtMs<O>({ circuit, isDue, outstanding }: Blame<O>): number | undefined {
-  return isDue || outstanding > 0 ? undefined : circuit?.retryAtMonotonicMs;
+export function trialDueAtMs<O>({ state }: Blame<O>): number | undefined {
+  if (state.phase !== 'open' || state.isDue || state.outstanding > 0) return undefined;
+  return state.circuit.retryAtMonotonicMs;
 }
 
 /** The circuit, if it refuses calls now; undefined if they may wait for it. */
-export function refusingCircuit<O>({ circuit }: Blame<O>, nowMs: number): Circuit | undefined {
+export function refusingCircuit<O>(blame: Blame<O>, nowMs: number): Circuit | undefined {
+  const circuit = circuitOf(blame);
   return circuit && circuit.retryAtMonotonicMs - nowMs > PATIENCE_MS ? circuit : undefined;
 }
 
@@ -161,16 +183,11 @@ export function reduceBlame<O>(blame: Blame<O>, event: BlameEvent<O>, nowMs: num
     case 'slow':
       return event.isTrial ? trialSlow(blame, event) : slow(blame, event, nowMs);
     case 'inconclusive':
-      blame.outstanding = Math.max(0, blame.outstanding - 1);
-      return proceed(blame, event.jitter, nowMs);
+      return trialDropped(blame, event.jitter, nowMs);
     case 'asked':
-      if (event.owner === undefined) return noCanaryFree(blame, event.jitter, nowMs);
-      blame.asked.push(event.owner);
-      blame.outstanding++;
-      return NOTHING;
+      return asked(blame, event, nowMs);
     case 'due':
-      blame.isDue = true;
-      return { askCanary: isCanaryNext(blame) };
+      return due(blame);
     case 'refused':
       return refused(blame);
     case 'resumed':
@@ -181,13 +198,13 @@ export function reduceBlame<O>(blame: Blame<O>, event: BlameEvent<O>, nowMs: num
 }
 
 function succeeded<O>(blame: Blame<O>, { owner, number }: Sent<O>, nowMs: number): BlameStep {
-  if (blame.phase !== 'closed') trust(blame, nowMs);
-  const { canaries } = blame;
+  const { canaries, state } = blame;
+  if (state.phase === 'closed') state.suspects.length = 0;
+  else trust(blame, nowMs);
   const at = canaries.indexOf(owner);
   if (at >= 0) canaries.splice(at, 1);
   else if (canaries.length === CANARIES_KEPT) canaries.pop();
   canaries.unshift(owner);
-  blame.suspects.length = 0;
   blame.newestSuccess = Math.max(blame.newestSuccess, number);
   return NOTHING;
 }
@@ -196,12 +213,13 @@ type Failed<O> = Extract<BlameEvent<O>, { kind: 'failed' }>;
 
 function failed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): BlameStep {
   const { error, ownerFailures, number, jitter } = event;
+  const { state } = blame;
   const { scope, isGiven } = OwnerTokenError.evidenceOf(error);
-  if (scope === 'owner' || blame.phase === 'open') return NOTHING;
+  if (scope === 'owner' || state.phase === 'open') return NOTHING;
   if (isGiven) return open(blame, error, jitter, nowMs);
   if (ownerFailures > 0 || number <= blame.newestSuccess) return NOTHING;
-  if (blame.phase === 'checking') {
-    blame.failure = error;
+  if (state.phase === 'checking') {
+    state.failure = error;
     return NOTHING;
   }
   if (!suspect(blame, event, nowMs)) return NOTHING;
@@ -214,56 +232,80 @@ function slow<O>(blame: Blame<O>, sent: Sent<O>, nowMs: number): BlameStep {
 }
 
 /** Counts an owner as a suspect. Returns whether there are enough of them, and the service is not trusted just now. */
-function suspect<O>(blame: Blame<O>, { owner, number }: Sent<O>, nowMs: number): boolean {
-  const { phase, suspects, canaries, newestSuccess, trustedUntilMs } = blame;
-  if (phase !== 'closed' || number <= newestSuccess) return false;
-  const isNew = !suspects.includes(owner);
+function suspect<O>({ state, canaries, newestSuccess, trust }: Blame<O>, sent: Sent<O>, nowMs: number): boolean {
+  if (state.phase !== 'closed' || sent.number <= newestSuccess) return false;
+  const { suspects } = state;
+  const isNew = !suspects.includes(sent.owner);
   const enough = canaries.length > 0 ? SUSPECTS_TO_CHECK : SUSPECTS_BEFORE_ANY_SUCCESS;
   // The last suspect is not recorded, so that the first one after the time of trust begins a check.
-  if (suspects.length + Number(isNew) >= enough) return nowMs >= trustedUntilMs;
-  if (isNew) suspects.push(owner);
+  if (suspects.length + Number(isNew) >= enough) return nowMs >= trust.untilMs;
+  if (isNew) suspects.push(sent.owner);
   return false;
 }
 
 /** Begins a check by canaries. */
 function check<O>(blame: Blame<O>, failure: OwnerTokenError | undefined): BlameStep {
-  blame.phase = 'checking';
-  blame.asked = [];
-  blame.failedCanaries = 0;
-  blame.failure = failure;
+  blame.state = { phase: 'checking', asked: [], outstanding: 0, failedCanaries: 0, failure };
   return { askCanary: true };
 }
 
-function trialFailed<O>(blame: Blame<O>, { error, jitter }: Failed<O>, nowMs: number): BlameStep {
-  if (blame.phase === 'closed') return NOTHING;
-  const { scope, isGiven } = OwnerTokenError.evidenceOf(error);
-  if (scope === 'owner') return trust(blame, nowMs);
-  blame.outstanding = Math.max(0, blame.outstanding - 1);
-  blame.failedCanaries++;
-  blame.failure = error;
-  return blame.phase === 'checking' && !isGiven ? proceed(blame, jitter, nowMs) : open(blame, error, jitter, nowMs);
-}
-
-/** A hanging canary does not delay the next one. While a trial hangs, calls are refused until its deadline. */
-function trialSlow<O>(blame: Blame<O>, { deadlineMs }: { readonly deadlineMs: number }): BlameStep {
-  const { phase, circuit } = blame;
-  if (phase === 'checking') return { askCanary: mayAskMore(blame) };
-  if (circuit) blame.circuit = { ...circuit, retryAtMonotonicMs: deadlineMs };
+function asked<O>(
+  blame: Blame<O>,
+  { owner, jitter }: Extract<BlameEvent<O>, { kind: 'asked' }>,
+  nowMs: number,
+): BlameStep {
+  const { state } = blame;
+  if (state.phase === 'closed') return NOTHING;
+  if (owner === undefined) return noCanaryFree(blame, jitter, nowMs);
+  state.asked.push(owner);
+  state.outstanding++;
   return NOTHING;
 }
 
+function due<O>(blame: Blame<O>): BlameStep {
+  const { state } = blame;
+  if (state.phase !== 'open') return NOTHING;
+  state.isDue = true;
+  return { askCanary: isCanaryNext(blame, state) };
+}
+
+function trialFailed<O>(blame: Blame<O>, { error, jitter }: Failed<O>, nowMs: number): BlameStep {
+  const { state } = blame;
+  if (state.phase === 'closed') return NOTHING;
+  const { scope, isGiven } = OwnerTokenError.evidenceOf(error);
+  if (scope === 'owner') return trust(blame, nowMs);
+  state.outstanding = Math.max(0, state.outstanding - 1);
+  if (state.phase === 'open' || isGiven) return open(blame, error, jitter, nowMs);
+  state.failedCanaries++;
+  state.failure = error;
+  return nextCanary(blame, state, jitter, nowMs);
+}
+
+/** A hanging canary does not delay the next one. While a trial hangs, calls are refused until its deadline. */
+function trialSlow<O>({ state }: Blame<O>, { deadlineMs }: { readonly deadlineMs: number }): BlameStep {
+  if (state.phase === 'checking') return { askCanary: mayAskMore(state) };
+  if (state.phase === 'open') state.circuit = { ...state.circuit, retryAtMonotonicMs: deadlineMs };
+  return NOTHING;
+}
+
+/** A trial ended without evidence. */
+function trialDropped<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameStep {
+  const { state } = blame;
+  if (state.phase === 'closed') return NOTHING;
+  state.outstanding = Math.max(0, state.outstanding - 1);
+  if (state.phase === 'checking') return nextCanary(blame, state, jitter, nowMs);
+  return { askCanary: state.outstanding === 0 && isCanaryNext(blame, state) };
+}
+
 /** Trials alternate between canaries and callers, because all canaries may be on one failing shard. */
-const isCanaryNext = <O>({ canaries, circuit }: Blame<O>) =>
-  canaries.length > 0 && (circuit as Circuit).count % 2 === 1;
+const isCanaryNext = <O>({ canaries }: Blame<O>, { circuit }: Open<O>) =>
+  canaries.length > 0 && circuit.count % 2 === 1;
 
-const mayAskMore = <O>({ failedCanaries, outstanding }: Blame<O>) => failedCanaries + outstanding < CANARIES_TO_ASK;
+const mayAskMore = <O>({ failedCanaries, outstanding }: Checking<O>) => failedCanaries + outstanding < CANARIES_TO_ASK;
 
-/** A canary or trial has ended without a success: sends the next one, waits for the other one, or opens the circuit. */
-function proceed<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameStep {
-  const { phase, outstanding } = blame;
-  if (phase === 'closed') return NOTHING;
-  if (phase === 'open') return { askCanary: outstanding === 0 && isCanaryNext(blame) };
-  return mayAskMore(blame) ? { askCanary: true } : noCanaryFree(blame, jitter, nowMs);
+/** A canary has ended without a success: sends the next one, waits for the other one, or opens the circuit. */
+function nextCanary<O>(blame: Blame<O>, state: Checking<O>, jitter: number, nowMs: number): BlameStep {
+  return mayAskMore(state) ? { askCanary: true } : noCanaryFree(blame, jitter, nowMs);
 }
 
 /**
@@ -271,24 +313,24 @@ function proceed<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameStep {
  * only hang. In an open circuit, each canary may be asked again.
  */
 function noCanaryFree<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameStep {
-  const { phase, outstanding, failure } = blame;
-  if (phase === 'open') blame.asked = [];
-  if (phase !== 'checking' || outstanding > 0) return NOTHING;
-  return failure ? open(blame, failure, jitter, nowMs) : trust(blame, nowMs);
+  const { state } = blame;
+  if (state.phase === 'open') state.asked = [];
+  if (state.phase !== 'checking' || state.outstanding > 0) return NOTHING;
+  return state.failure ? open(blame, state.failure, jitter, nowMs) : trust(blame, nowMs);
 }
 
-function refused<O>(blame: Blame<O>): BlameStep {
-  if (blame.canaries.length > 0) return NOTHING;
-  const oneOf = Math.min(TRY_ONE_OF.last, TRY_ONE_OF.first + blame.tried / TRY_ONE_OF.triesPerStep);
-  blame.refused++;
-  if (blame.refused < oneOf) return NOTHING;
-  blame.refused = 0;
-  blame.tried++;
+function refused<O>({ canaries, admission }: Blame<O>): BlameStep {
+  if (canaries.length > 0) return NOTHING;
+  const oneOf = Math.min(TRY_ONE_OF.last, TRY_ONE_OF.first + admission.admitted / TRY_ONE_OF.triesPerStep);
+  admission.refused++;
+  if (admission.refused < oneOf) return NOTHING;
+  admission.refused = 0;
+  admission.admitted++;
   return { admit: true };
 }
 
-function forget<O>({ suspects, canaries, asked }: Blame<O>, owner: O): BlameStep {
-  for (const owners of [suspects, canaries, asked]) {
+function forget<O>({ state, canaries }: Blame<O>, owner: O): BlameStep {
+  for (const owners of [canaries, state.phase === 'closed' ? state.suspects : state.asked]) {
     const at = owners.indexOf(owner);
     if (at >= 0) owners.splice(at, 1);
   }
@@ -297,15 +339,13 @@ function forget<O>({ suspects, canaries, asked }: Blame<O>, owner: O): BlameStep
 
 /** Opens the circuit. The pause grows with the trials in a row that fail in the same scope. */
 function open<O>(blame: Blame<O>, error: OwnerTokenError, jitter: number, nowMs: number): BlameStep {
-  const evidence = OwnerTokenError.evidenceOf(error).scope;
-  const scope: WiderScope = evidence === 'client' ? 'client' : 'endpoint';
-  const count = blame.circuit?.scope === scope ? blame.circuit.count + 1 : 1;
-  const alternates = blame.canaries.length > 0;
-  blame.circuit = { scope, ...circuitPause(scope, error, count, alternates, blame.ranges, nowMs, jitter) };
-  if (blame.phase !== 'open') blame.asked = [];
-  blame.phase = 'open';
-  blame.isDue = false;
-  blame.suspects = [];
+  const { state, canaries, ranges } = blame;
+  const before = state.phase === 'open' ? state : undefined;
+  const scope: WiderScope = OwnerTokenError.evidenceOf(error).scope === 'client' ? 'client' : 'endpoint';
+  const count = before?.circuit.scope === scope ? before.circuit.count + 1 : 1;
+  const pause = circuitPause(scope, error, count, canaries.length > 0, ranges, nowMs, jitter);
+  const circuit: Circuit = { scope, ...pause };
+  blame.state = { phase: 'open', circuit, isDue: false, asked: before?.asked ?? [], outstanding: 0 };
   return NOTHING;
 }
 
@@ -315,25 +355,18 @@ function open<O>(blame: Blame<O>, error: OwnerTokenError, jitter: number, nowMs:
  * down anyway, it is trusted for the shortest time.
  */
 function trust<O>(blame: Blame<O>, nowMs: number): BlameStep {
-  const { circuit, trustMs, trustedUntilMs } = blame;
-  if (!circuit || circuit.error.code === 'rate_limited') blame.trustedUntilMs = nowMs + TRUST_MS.first;
+  const { untilMs, lengthMs } = blame.trust;
+  const circuit = circuitOf(blame);
+  if (!circuit || circuit.error.code === 'rate_limited') blame.trust = { untilMs: nowMs + TRUST_MS.first, lengthMs };
   else {
-    const lastMs = nowMs - trustedUntilMs < TRUST_MS.most ? trustMs : 0;
-    blame.trustMs = Math.min(Math.max(TRUST_MS.first, 2 * lastMs), TRUST_MS.most);
-    blame.trustedUntilMs = nowMs + blame.trustMs;
+    const lastMs = nowMs - untilMs < TRUST_MS.most ? lengthMs : 0;
+    const nextMs = Math.min(Math.max(TRUST_MS.first, 2 * lastMs), TRUST_MS.most);
+    blame.trust = { untilMs: nowMs + nextMs, lengthMs: nextMs };
   }
   return close(blame);
 }
 
 function close<O>(blame: Blame<O>): BlameStep {
-  blame.phase = 'closed';
-  blame.circuit = undefined;
-  blame.isDue = false;
-  blame.suspects = [];
-  blame.asked = [];
-  blame.outstanding = 0;
-  blame.failedCanaries = 0;
-  blame.failure = undefined;
-  blame.round++;
+  blame.state = closed();
   return NOTHING;
 }

@@ -12,7 +12,7 @@
  */
 
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
-import { type Blame, type BlameEvent, type BlameStep, initialBlame, reduceBlame } from './blame.ts';
+import { type Blame, type BlameEvent, type BlameStep, circuitOf, initialBlame, reduceBlame } from './blame.ts';
 import { initialPace, isPaced, type Pace, paceFailed, paceIssued, paceRestarted, paceSent } from './pace.ts';
 import { HUNG_AFTER_MS, ownerPause, type Pause, type PauseRanges } from './pauses.ts';
 
@@ -114,9 +114,10 @@ export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: numbe
 function succeeded<O>(health: Health<O>, event: Extract<HealthEvent<O>, { kind: 'succeeded' }>, nowMs: number): Step {
   const { blame, pace } = health;
   // A rate learned from 429s outlives the circuit; one learned from an outage does not.
-  if (blame.circuit && blame.circuit.error.code !== 'rate_limited') paceRestarted(pace);
+  const circuit = circuitOf(blame);
+  if (circuit && circuit.error.code !== 'rate_limited') paceRestarted(pace);
   // A success during a check shows that the failures before it were the owners' own.
-  if (blame.phase === 'checking') pace.busyShare = 0;
+  if (blame.state.phase === 'checking') pace.busyShare = 0;
   paceIssued(pace, nowMs);
   const { latencyMs = event.tookMs } = health;
   health.latencyMs = latencyMs + (event.tookMs - latencyMs) / LATENCIES_AVERAGED;
@@ -145,7 +146,8 @@ const isBusy = ({ status, code, retryAfterMs }: OwnerTokenError) =>
 /** After how many milliseconds a failed request is retried; undefined if it is not. */
 function resendOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent<O>): number | undefined {
   const { error, ownerFailures, resends, isNeeded, tookMs, jitter } = event;
-  if (!isNeeded || ownerFailures > 0 || error.retryAfterMs !== undefined || blame.phase === 'open') return undefined;
+  if (!isNeeded || ownerFailures > 0 || error.retryAfterMs !== undefined || blame.state.phase === 'open')
+    return undefined;
   const most = isBusy(error) && isPaced(pace) ? MOST_PACED_RESENDS : 1;
   const isTransient = error.retryable && tookMs <= HUNG_AFTER_MS;
   if (!isTransient || resends >= most || savedTokens < TOKENS_PER_RETRY) return undefined;
@@ -153,11 +155,12 @@ function resendOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent
 }
 
 /** A failure gets the circuit's scope if it opened the circuit, or happened meanwhile and may have the same cause. */
-function scopeOf<O>({ circuit, newestSuccess }: Blame<O>, event: FailedEvent<O>): FailureScope {
+function scopeOf<O>(blame: Blame<O>, event: FailedEvent<O>): FailureScope {
+  const circuit = circuitOf(blame);
   const { scope, isGiven } = OwnerTokenError.evidenceOf(event.error);
   if (isGiven) return scope;
   if (scope === 'owner' || !circuit) return 'owner';
-  const isEvidence = event.isTrial || (event.ownerFailures === 0 && event.number > newestSuccess);
+  const isEvidence = event.isTrial || (event.ownerFailures === 0 && event.number > blame.newestSuccess);
   return isEvidence ? circuit.scope : 'owner';
 }
 

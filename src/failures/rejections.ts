@@ -64,6 +64,8 @@ const MAX_DOUBLINGS = 40;
 export interface Rejection {
   readonly now: Instant;
   readonly ageMs: number;
+  /** Another process has rejected the token and asks for a newer one, which it will share: to ask costs nothing. */
+  readonly elsewhere?: boolean | undefined;
   /** Whether the callers report accepted calls. */
   readonly hasAccepts: boolean;
   /** The longest that a token is kept. */
@@ -74,8 +76,11 @@ export interface Rejection {
 
 /** The held token was rejected. Returns the given state if nothing changes. */
 export function afterRejection(state: RejectionState | undefined, rejection: Rejection): RejectionState {
-  const { now, ageMs } = rejection;
+  const { now, ageMs, elsewhere } = rejection;
   const nowMs = now.monotonicMs;
+  if (elsewhere && state && state.kind !== 'replacing') {
+    return { kind: 'replacing', row: state.row, firstRejectedAtMs: nowMs, ageMs };
+  }
   switch (state?.kind) {
     case undefined:
       return { kind: 'replacing', row: undefined, firstRejectedAtMs: nowMs, ageMs };

@@ -13,6 +13,9 @@ export interface Received {
   readonly request: IncomingMessage | Request;
 }
 
+/** Whether a request has ended: its client left, or the host answered it. */
+export type HasEnded = () => boolean;
+
 /** An open page. */
 export interface Viewer {
   send(text: string): void;
@@ -65,7 +68,25 @@ async function textOf(body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): P
   return Buffer.concat(parts).toString('utf8');
 }
 
-export function answerByNode({ status, headers, body }: Answer, method: string | undefined, res: ServerResponse): void {
+/**
+ * Call it when the request arrives. Listens from then on, because a response that has closed emits nothing to a listener that is
+ * added later, and the response of HTTP/2 has no `destroyed`.
+ */
+export function endByNode(res: ServerResponse & { readonly stream?: { readonly destroyed: boolean } }): HasEnded {
+  let hasClosed = res.destroyed || res.stream?.destroyed === true;
+  res.once('close', () => {
+    hasClosed = true;
+  });
+  return () => hasClosed || res.headersSent;
+}
+
+export function answerByNode(
+  { status, headers, body }: Answer,
+  method: string | undefined,
+  res: ServerResponse,
+  hasEnded: HasEnded,
+): void {
+  if (hasEnded()) return;
   res.writeHead(status, headers);
   if (typeof body === 'string') {
     res.end(method === 'HEAD' ? undefined : body);
@@ -74,11 +95,11 @@ export function answerByNode({ status, headers, body }: Answer, method: string |
   const leave = body({
     send: (text) => void (res.writableLength > MAX_WAITING_BYTES ? res.destroy() : res.write(text)),
   });
-  if (res.destroyed) leave();
-  else res.on('close', leave);
+  res.once('close', leave);
 }
 
-export function answerByFetch({ status, headers, body }: Answer, { method, signal }: Request): Response {
+/** @param signal read when the request arrived: some servers create it when it is first read, and abort only what they created. */
+export function answerByFetch({ status, headers, body }: Answer, method: string, signal: AbortSignal): Response {
   if (typeof body === 'string') return new Response(method === 'HEAD' ? null : body, { status, headers });
   let leave = () => {};
   const stream = new ReadableStream<Uint8Array>(
@@ -88,6 +109,7 @@ export function answerByFetch({ status, headers, body }: Answer, { method, signa
           leave();
           controller.error(new DOMException('the page is gone', 'AbortError'));
         };
+        if (signal.aborted) return end();
         const send = (text: string) => {
           if ((controller.desiredSize ?? 0) < -MAX_WAITING_BYTES) end();
           else controller.enqueue(Buffer.from(text));

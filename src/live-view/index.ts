@@ -1,7 +1,7 @@
 /** A page that shows running registries, mounted in the user's own backend. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { answerByFetch, answerByNode, receivedByFetch, receivedByNode } from './exchange.ts';
+import { answerByFetch, answerByNode, endByNode, receivedByFetch, receivedByNode } from './exchange.ts';
 import { LiveView as View } from './live-view.ts';
 import { checkArguments, type LiveViewOptions, type ViewedRegistry } from './options.ts';
 
@@ -49,9 +49,13 @@ export function liveView(
   const view = new View(checked.registries, checked.options);
   return {
     node: (req, res) => {
-      const answered = view.answer(receivedByNode(req)).then((answer) => answerByNode(answer, req.method, res));
+      const hasEnded = endByNode(res);
+      const answered = view.answer(receivedByNode(req), (answer) => answerByNode(answer, req.method, res, hasEnded));
       answered.catch(() => res.destroy());
     },
-    fetch: async (request) => answerByFetch(await view.answer(receivedByFetch(request)), request),
+    fetch: async (request) => {
+      const { method, signal } = request;
+      return view.answer(receivedByFetch(request), (answer) => answerByFetch(answer, method, signal));
+    },
   };
 }

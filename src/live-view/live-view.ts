@@ -45,17 +45,19 @@ export class LiveView {
     this.#recorder = new Recorder(new Set(registries.map(({ name }) => name)), () => this.#now());
   }
 
-  /** Never rejects. */
-  async answer(received: Received): Promise<Answer> {
-    try {
-      return await this.#answer(received);
-    } catch (error) {
+  /**
+   * Answers a request with what `deliver` makes of the answer. Rejects only if that throws. A page is counted and joins in the
+   * same step, so that any number of requests that were authorized at once take no more than the places there are.
+   */
+  async answer<T>(received: Received, deliver: (answer: Answer) => T): Promise<T> {
+    const answer = await this.#answer(received).catch((error: unknown) => {
       // Any other message may quote what was sent.
       return error instanceof OwnerTokenError ? text(400, error.message) : text(500, 'The live view failed.');
-    }
+    });
+    return deliver(typeof answer === 'function' ? answer() : answer);
   }
 
-  async #answer(received: Received): Promise<Answer> {
+  async #answer(received: Received): Promise<Answer | (() => Answer)> {
     const refusal = await refusalOf(received, this.#options);
     if (refusal !== undefined) return text(403, refusal);
     const { method, path } = received;
@@ -70,7 +72,7 @@ export class LiveView {
     if (!FILES.includes(file)) return text(404, 'There is no such file.');
     if (file !== '' && isForeign(received)) return text(403, FOREIGN);
     const built = await import('./built-page.ts');
-    if (file === 'events') return method === 'GET' ? this.#events(built.version) : text(200, '');
+    if (file === 'events') return method === 'GET' ? () => this.#events(built.version) : text(200, '');
     if (file === 'live-view.js') return asset('text/javascript', built.script);
     if (file === 'live-view.css') return asset('text/css', built.style);
     return asset('text/html', pageHtml());

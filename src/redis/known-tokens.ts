@@ -14,20 +14,27 @@ interface Known {
   readonly digest: string;
   /** 0: requested while the server's time was unknown. */
   readonly generation: number;
-  isRejected: boolean;
+  /** The newest generation that a replica reported as rejected; perhaps of a token that is still on its way here. */
+  rejected: number;
 }
 
 export class KnownTokens {
   /** By the name of the owner's record; the least recently stored first. */
   readonly #known = new Map<string, Known>();
 
-  /** @param token empty, with a generation of 0, for an owner whose request failed. */
-  remember(name: string, accessKey: string, token = '', generation = 0): void {
-    if (token === '' && this.#known.has(name)) return;
+  /**
+   * @param token empty, with a generation of 0, for an owner without a token yet.
+   * @returns whether the token is known to be rejected.
+   */
+  remember(name: string, accessKey: string, token = '', generation = 0): boolean {
+    const before = this.#known.get(name);
+    const rejected = before?.rejected ?? 0;
+    if (token === '' && before) return false;
     this.#known.delete(name);
-    this.#known.set(name, { accessKey, digest: digestOf(token), generation, isRejected: false });
+    this.#known.set(name, { accessKey, digest: digestOf(token), generation, rejected });
     const [oldest = name] = this.#known.keys();
     if (this.#known.size > MAX_KNOWN) this.#known.delete(oldest);
+    return generation <= rejected;
   }
 
   /** 0 if it is unknown. */
@@ -36,13 +43,12 @@ export class KnownTokens {
     return known && token !== undefined && known.digest === digestOf(token) ? known.generation : 0;
   }
 
-  /** The generation at or below which no token is wanted: the rejected one's, for a refresh the current one's, or any older. */
-  avoid(name: string, { rejected, held, reason }: TokenRequest): number {
+  /** The generation at or below which no token is wanted: a rejected one's, for a refresh the current one's, or any older. */
+  avoid(name: string, request: TokenRequest): number {
     const known = this.#known.get(name);
     if (!known) return 0;
-    const unwanted = [rejected?.value, reason === 'refresh' ? held?.value : undefined];
-    const isUnwanted = known.isRejected || unwanted.some((token) => this.generationOf(name, token) > 0);
-    return Math.max(0, isUnwanted ? known.generation : known.generation - 1);
+    const isUnwanted = this.generationOf(name, unwanted(request)?.value) > 0;
+    return Math.max(known.rejected, isUnwanted ? known.generation : known.generation - 1);
   }
 
   /** Undefined for an owner that was never requested here. */
@@ -50,14 +56,18 @@ export class KnownTokens {
     return this.#known.get(name)?.accessKey;
   }
 
-  /** Undefined unless that is its owner's last token here, and its rejection was not known yet. */
+  /** Undefined unless that is its owner's last token here. */
   rejectedElsewhere(name: string, generation: number) {
     const known = this.#known.get(name);
-    if (known?.generation !== generation || known.isRejected) return undefined;
-    known.isRejected = true;
+    if (known && generation > known.rejected) known.rejected = generation;
+    if (known?.generation !== generation) return undefined;
     return (token: string) => digestOf(token) === known.digest;
   }
 }
+
+/** The token that the request is to replace. */
+export const unwanted = ({ rejected, held, reason }: TokenRequest) =>
+  rejected ?? (reason === 'refresh' ? held : undefined);
 
 function digestOf(token: string): string {
   return createHash('sha256').update(token).digest('base64url').slice(0, 22);

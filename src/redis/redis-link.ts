@@ -12,7 +12,7 @@
  * closes the circuit: it writes, so reads that succeed while writes fail prove nothing.
  */
 
-import { type Clock, nextTurn, startTimer, stopTimer } from '../clock.ts';
+import { type Clock, startLimit } from '../clock.ts';
 import type { RedisPort } from './ports.ts';
 import type { RecordScript } from './record-scripts.ts';
 import { ServerTime } from './server-time.ts';
@@ -138,19 +138,12 @@ export class RedisLink {
   }
 }
 
-/**
- * The result of the work, or `timeout`. A process whose event loop was blocked first reads what has already arrived: two
- * more turns of the loop before it blames Redis.
- */
-function within<T>(work: Promise<T>, ms: number, clock: Clock): Promise<T | 'timeout'> {
+/** The result of the work, or `timeout`. If the process stood still meanwhile, Redis gets the same time once more. */
+function within<T>(work: Promise<T>, ms: number, clock: Clock, isSecond = false): Promise<T | 'timeout'> {
   return new Promise((resolve) => {
-    const timeOut = async () => {
-      await nextTurn();
-      await nextTurn();
-      resolve('timeout');
-    };
-    const timer = startTimer(clock, () => void timeOut(), ms);
-    void work.then(resolve).then(stopTimer.bind(undefined, timer));
+    const timeOut = (stoodStill: boolean) =>
+      resolve(stoodStill && !isSecond ? within(work, ms, clock, true) : 'timeout');
+    void work.then(resolve).then(startLimit(clock, timeOut, ms));
   });
 }
 

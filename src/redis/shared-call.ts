@@ -4,7 +4,7 @@
  * | the record says | the call is | it |
  * |---|---|---|
  * | a token, newer than the one that was rejected or is to be replaced | shared | returns it |
- * | another call holds the lease | a follower | releases its permit, waits for a wake-up, and reads the record again |
+ * | another call holds the lease | a follower | waits for a wake-up, and reads the record again |
  * | the lease that it waited for ended with a failure | refused | fails with it |
  * | nobody holds the lease | the leader | takes it, requests a token, and publishes that or the failure |
  * | nothing in time, or leases of other calls for longer than one lease lasts | a fallback | requests a token by itself and offers it to the others |
@@ -15,7 +15,7 @@ import type { Clock } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { type IssuedToken, readIssued, type TokenRequest, type TokenSource } from '../token.ts';
 import type { SharingDiagnostics } from './diagnostics.ts';
-import type { KnownTokens } from './known-tokens.ts';
+import { type KnownTokens, unwanted } from './known-tokens.ts';
 import type { Names } from './names.ts';
 import type { Pace, Turn } from './pace.ts';
 import { ACQUIRE, PUBLISH, RELEASE } from './record-scripts.ts';
@@ -72,13 +72,14 @@ export class SharedCall {
   /** Until when it waits for other replicas (monotonic); undefined before it waits. */
   #followsUntilMs: number | undefined;
   #turn: Turn | undefined;
-  #hasPermit = true;
 
   constructor(sharing: Sharing, name: string, accessKey: string, request: TokenRequest) {
     this.#sharing = sharing;
     this.#name = name;
     this.#accessKey = accessKey;
     this.#request = request;
+    // News of the owner counts from now on.
+    sharing.known.remember(name, accessKey);
     this.#watch = sharing.wakeups.watch(name, request.signal);
     this.#startedMs = sharing.clock.monotonic();
     this.#heardMs = this.#startedMs;
@@ -99,7 +100,7 @@ export class SharedCall {
 
   /** Returns undefined if the record must be read again. */
   async #read(): Promise<IssuedToken | undefined> {
-    const { clock, counts, sealer, known } = this.#sharing;
+    const { clock, counts, sealer } = this.#sharing;
     const [readAtMs, askedAtMs] = [clock.monotonic(), clock.now()];
     const [what, now, first = '', second = ''] = (await this.#acquire()) ?? [];
     if (what !== undefined) {
@@ -115,7 +116,6 @@ export class SharedCall {
         const error = openFailure(sealer, sealContext('failure', this.#name, this.#followed), first);
         this.#followed = 0;
         if (!error) return undefined;
-        known.remember(this.#name, this.#accessKey);
         counts.refused++;
         throw error;
       }
@@ -134,8 +134,9 @@ export class SharedCall {
     const [name, { reason, rejected: refused }] = [this.#name, this.#request];
     this.#avoid = Math.max(this.#avoid, known.avoid(name, this.#request));
     const rejected = reason === 'rejected' ? known.generationOf(name, refused?.value) : 0;
-    if (this.#hasPermit) this.#turn ??= pace?.enter();
-    const maySend = this.#hasPermit && (this.#turn?.isNow ?? true);
+    // A follower joins the line only once nobody holds the lease.
+    if (this.#followed === 0) this.#turn ??= pace?.enter();
+    const maySend = pace === undefined || this.#turn?.isNow === true;
     const args = [this.#id, maySend ? leaseMs : 0, this.#avoid, rejected, this.#followed, wakeups.mode];
     if (rejected > 0) args.push(names.channel, name, names.proofOf(`${rejected}`, name));
     // Nobody waits for a refresh.
@@ -144,22 +145,23 @@ export class SharedCall {
 
   /**
    * The stored token as this replica's registry is to receive it. Undefined if it cannot be decrypted, was rejected
-   * here, is the one that a refresh is to replace, or has no life left for this replica.
+   * in the meantime, is the one to replace, or has no life left for this replica.
    *
    * @param askedAtMs this replica's wall clock before it read the record.
    */
   #share(nowUs: number, generation: number, sealed: string, askedAtMs: number): IssuedToken | undefined {
     const { sealer, known, link, clock, counts, diagnostics } = this.#sharing;
-    const [name, { reason, held, rejected }] = [this.#name, this.#request];
+    const name = this.#name;
     this.#avoid = Math.max(this.#avoid, generation);
     const shared = openToken(sealer, sealContext('token', name, generation), sealed);
     if (!shared) return void diagnostics.unreadable();
     const { token, requestedAtUs } = shared;
     const knownAs = known.generationOf(name, token);
-    known.remember(name, this.#accessKey, token, generation);
-    // The service may have answered another replica's refresh with the same token, and would do the same for ours.
-    const isToReplace = reason === 'refresh' && token === held?.value && !(knownAs > 0 && knownAs < generation);
-    if (token === rejected?.value || isToReplace) return undefined;
+    const isRejected = known.remember(name, this.#accessKey, token, generation);
+    // The service may have answered another replica's request with the same token, and would do the same for ours.
+    const isReissued = knownAs > 0 && knownAs < generation;
+    const isToReplace = token === unwanted(this.#request)?.value && !isReissued;
+    if (isToReplace || isRejected) return undefined;
     const ageMs = (Math.max(nowUs, link.time.at(clock.monotonic())) - requestedAtUs) / 1000;
     try {
       const at = { ageMs, askedAtMs, nowMs: clock.now() };
@@ -179,7 +181,6 @@ export class SharedCall {
     this.#followsUntilMs ??= nowMs + leaseMs;
     if (nowMs >= this.#followsUntilMs) return this.#send();
     this.#followed = generation;
-    this.#releasePermit();
     return void (await this.#watch.next(remainingMs, readAtMs));
   }
 
@@ -191,7 +192,7 @@ export class SharedCall {
       if (!lease) await this.#prepareToSend();
       const sentAtMs = clock.monotonic();
       const issued = readIssued(await source.requestToken(this.#accessKey, this.#request));
-      if ('problem' in issued) throw new OwnerTokenError('invalid_response', issued.problem);
+      if (issued.token === undefined) throw new OwnerTokenError('invalid_response', issued.problem);
       // Generations are times, so one can stand in for the other. 0: Redis has never replied, and refuses the token.
       const sentAtUs = lease?.sinceUs ?? link.time.at(sentAtMs);
       const generation = lease?.generation ?? sentAtUs;
@@ -199,7 +200,6 @@ export class SharedCall {
       this.#publish(issued, generation, sentAtUs, !lease);
       return issued;
     } catch (thrown) {
-      known.remember(this.#name, this.#accessKey);
       // A closing registry concerns no other replica.
       const context = lease && !this.#request.signal.aborted && sealContext('failure', this.#name, lease.generation);
       // Without a lease too: the acquire may have taken effect although its reply was lost.
@@ -227,33 +227,23 @@ export class SharedCall {
   }
 
   /**
-   * Waits until the call may send its own request: for its send time, if there is a quota, and a permit.
+   * Waits until the call may send its own request: for its send time, if there is a quota.
    *
    * @param canRead returns earlier when the record may have changed.
    */
   async #prepareToSend(canRead = false): Promise<void> {
     const { pace, clock } = this.#sharing;
-    const { signal, timeoutMs = DEFAULT_TIMEOUT_MS, permit } = this.#request;
+    const { signal, timeoutMs = DEFAULT_TIMEOUT_MS } = this.#request;
     this.#turn ??= pace?.enter();
     while (this.#turn && !this.#turn.isNow) {
       const nowMs = clock.monotonic();
       const leftMs = this.#startedMs + timeoutMs * QUOTA_SHARE - nowMs;
       if (leftMs <= 0) throw new OwnerTokenError('queue_timeout', QUOTA_USED_UP);
-      this.#releasePermit();
       this.#turn.onCome = this.#watch.wake;
       await this.#watch.next(leftMs, nowMs);
       signal.throwIfAborted();
       if (canRead && !this.#turn.isNow) return;
     }
-    if (!this.#hasPermit) await permit?.take();
-    this.#hasPermit = true;
-  }
-
-  /** A call needs no permit while it waits for another replica's request, or for its send time. */
-  #releasePermit(): void {
-    if (!this.#hasPermit || !this.#request.permit) return;
-    this.#request.permit.release();
-    this.#hasPermit = false;
   }
 
   #leaveLine(): void {

@@ -4,7 +4,7 @@
  * decides for itself what the failure means for other owners.
  */
 
-import { ERROR_CODES, OwnerTokenError, type OwnerTokenErrorOptions } from '../errors.ts';
+import { ERROR_CODES, isStandstill, OwnerTokenError, type OwnerTokenErrorOptions } from '../errors.ts';
 import type { Sealer } from './sealing.ts';
 
 /** The sealed JSON. */
@@ -13,11 +13,11 @@ type WireFailure = { code: string } & Pick<
   'failureScope' | 'status' | 'oauthError' | 'retryAfterMs'
 >;
 
-/** Empty for an error that concerns no other replica: a closed registry, a full queue, invalid options. */
+/** Empty for an error that concerns no other replica: a closed registry, a full queue, a process that stood still. */
 export function sealFailure(sealer: Sealer, context: string, thrown: unknown): string {
   const error = thrown instanceof OwnerTokenError ? thrown : new OwnerTokenError('source_failed', '');
   const { code, status, oauthError, retryAfterMs } = error;
-  if (error.failureScope === undefined) return '';
+  if (error.failureScope === undefined || isStandstill(error)) return '';
   // A scope that the source did not set is left out: each registry decides what the failure means.
   const failureScope = OwnerTokenError.evidenceOf(error).isGiven ? error.failureScope : undefined;
   const wire: WireFailure = { code, failureScope, status, oauthError, retryAfterMs };

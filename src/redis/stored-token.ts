@@ -36,17 +36,15 @@ interface WireToken extends Omit<SharedToken, 'lifetimeMs'> {
 export function sealToken(
   sealer: Sealer,
   context: string,
-  { token, tokenType, response = {} }: IssuedToken,
+  { token, tokenType, serviceTimeMs, response = {} }: IssuedToken,
   request: TokenRequest,
   requestedAtUs: number,
 ) {
-  // The service has issued a rejected token again. Other replicas find that out for themselves.
-  if (token === request.rejected?.value) return undefined;
   try {
-    const lifetimeMs = request.lifetimeMs({ token, tokenType, response });
+    const lifetimeMs = request.lifetimeMs({ token, tokenType, serviceTimeMs, response });
     const own = Object.keys(response).filter((field) => response[field] === token);
     const others = Object.fromEntries(Object.entries(response).filter(([, value]) => value !== token));
-    const wire: WireToken = { token, tokenType, response: others, own, requestedAtUs, lifetimeMs };
+    const wire: WireToken = { token, tokenType, serviceTimeMs, response: others, own, requestedAtUs, lifetimeMs };
     const usableUntilUs = Math.floor(requestedAtUs + (expiresAtMs(0, lifetimeMs) - lastMsOf(lifetimeMs)) * 1000);
     const sealed = sealer.seal(wire, context);
     return sealed && { sealed, usableUntilUs };
@@ -78,13 +76,13 @@ function lastMsOf(lifetimeMs: number): number {
  * @param lifetimeOf the lifetime by this replica's policy.
  */
 export function issuedTokenFrom(
-  { token, tokenType, response, lifetimeMs }: SharedToken,
+  { requestedAtUs: _, lifetimeMs, ...shared }: SharedToken,
   { ageMs, askedAtMs, nowMs }: { readonly ageMs: number; readonly askedAtMs: number; readonly nowMs: number },
   lifetimeOf: (issued: IssuedToken) => number,
 ): IssuedToken | undefined {
   // After the server's clock was set back, the age of what was stored before is unknown.
   if (!(ageMs >= 0)) return undefined;
-  const issuedAt = (atMs: number) => ({ token, tokenType, response, requestedAtMs: Math.floor(atMs) });
+  const issuedAt = (atMs: number) => ({ ...shared, requestedAtMs: Math.floor(atMs) });
   let issued = issuedAt(askedAtMs - ageMs);
   const sealedEndMs = issued.requestedAtMs + lifetimeMs;
   let ownMs = lifetimeOf(issued);
@@ -95,8 +93,9 @@ export function issuedTokenFrom(
   const endsAtMs = expiresAtMs(issued.requestedAtMs, ownMs);
   // Also false for NaN, where this policy has no end and the sealed token has one.
   if (!(endsAtMs <= sealedEndMs && endsAtMs > nowMs + lastMsOf(lifetimeMs))) return undefined;
-  // A registry refuses a JWT past its `exp`, unless its policy keeps tokens until they are rejected.
-  const statedEndMs = ownMs === Infinity ? undefined : jwtTimes(token)?.expiresAtMs;
+  // Without the service's time, a registry refuses a JWT past its `exp`, unless its policy keeps tokens until they are rejected.
+  const isUnbound = ownMs === Infinity || shared.serviceTimeMs !== undefined;
+  const statedEndMs = isUnbound ? undefined : jwtTimes(shared.token)?.expiresAtMs;
   return statedEndMs !== undefined && statedEndMs <= nowMs ? undefined : issued;
 }
 

@@ -27,13 +27,17 @@ export class CallOutcomes {
     this.#diagnostics = diagnostics;
   }
 
-  /** Returns whether it is the held token, which is now to be replaced. */
-  rejected(slot: Slot, token: AccessToken | string): boolean {
+  /**
+   * Returns whether it is the held token, which is now to be replaced.
+   *
+   * @param elsewhere it was rejected in another process, which asks for a newer one.
+   */
+  rejected(slot: Slot, token: AccessToken | string, elsewhere?: boolean): boolean {
     const value = token instanceof AccessToken ? token.value : token;
     if (typeof value !== 'string') return false;
     const { held } = slot;
     const wasHeld = held?.value === value;
-    const isNews = wasHeld && this.#rejectHeld(slot, held, this.#settings.time.now());
+    const isNews = wasHeld && this.#rejectHeld(slot, held, this.#settings.time.now(), elsewhere);
     // Any other `AccessToken` may come from a registry with another `fingerprintKey`.
     const fingerprint = wasHeld ? held.fingerprint : this.#settings.fingerprints.ofToken(value);
     this.#diagnostics.rejected(slot, fingerprint, wasHeld);
@@ -41,11 +45,12 @@ export class CallOutcomes {
   }
 
   /** Returns whether anything has changed. */
-  #rejectHeld(slot: Slot, held: AccessToken, now: Instant): boolean {
+  #rejectHeld(slot: Slot, held: AccessToken, now: Instant, elsewhere?: boolean): boolean {
     const before = slot.history.rejection;
     const rejection = {
       now,
       ageMs: ageMsOf(slot, held, now),
+      elsewhere,
       hasAccepts: this.#hasAccepts,
       capMs: this.#settings.pauses.owner.capMs,
       slot,

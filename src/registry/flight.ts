@@ -3,26 +3,12 @@
  * (single-flight), and those callers. One whose signal aborts leaves at once; the others still wait.
  */
 
-import { AsyncContext } from '../async-context.ts';
 import type { Cancellation } from '../cancellation.ts';
-import type { Instant, Timer } from '../clock.ts';
-import { OwnerTokenError, type OwnerTokenErrorCode } from '../errors.ts';
+import type { Timer } from '../clock.ts';
+import type { OwnerTokenError } from '../errors.ts';
 import type { AccessToken } from '../token.ts';
+import { type Lane, QueueEntry } from './queue.ts';
 import type { Slot } from './slot.ts';
-
-/**
- * - `queued`: not sent yet, or to be retried; can still be dropped.
- * - `starting`: will be sent within the same tick; can still be dropped.
- * - `sent`: the source was called; `abort` cancels that call.
- * - `ended`: its callers have the outcome, or have all left.
- */
-export type FlightPhase = 'queued' | 'starting' | 'sent' | 'ended';
-
-/** Its priority; see `queue.ts`. */
-export type Lane = 'trial' | 'known' | 'new' | 'refresh' | 'failing';
-
-/** Where a request is until it ends; see `queue.ts`. */
-export type Place = Lane | 'retrying' | 'running' | 'slow' | 'released';
 
 /** The lane of a request that a caller waits for. */
 export function laneOf({ held, history }: Slot): Lane {
@@ -37,47 +23,34 @@ export interface Waiter {
   readonly reject: (reason: unknown) => void;
 }
 
-export class Flight {
+export class Flight extends QueueEntry {
   readonly accessKey: string;
   readonly slot: Slot;
-  phase: FlightPhase = 'queued';
-  /** Its priority, also while it is in no lane. */
-  lane: Lane;
-  /** Where it is in the scheduler's queue, and its neighbours there. Changed only by `queue.ts`. */
-  place: Place | undefined;
-  previous: Flight | undefined;
-  next: Flight | undefined;
-  /** Set for a canary or another trial: the round of the circuit in which it was sent. Its outcome counts in no other. */
-  trialRound: number | undefined;
-  /** Requests are numbered in the order in which they start. */
-  number = 0;
-  /** When the request last joined the queue; a retry keeps the time of the first attempt. */
-  queuedAtMs: number;
-  startedAtMs = 0;
-  /** How often it was retried. */
-  resends = 0;
-  /** Cancels the call of the source; set once it is sent. */
-  abort: Cancellation | undefined;
-  /** The time limit of the source, the delay of a retry, or what is left of a limit of its time in the queue. */
-  timer: Timer | undefined;
-  /** The wait of a sent request for a new permit, and what ends it. */
-  permitWait: Promise<void> | undefined;
-  resume: (() => void) | undefined;
-  /** The async context of the call that began the request, for `AsyncLocalStorage`. */
-  readonly context = new AsyncContext('OwnerTokenRequest');
-  /** What callers without a signal wait for. Changed only by {@link Waiters}. */
+
+  /** `requests.ts`: cancels the call of the source, while one is in progress. */
+  abort: Cancellation | undefined = undefined;
+  /** `requests.ts`: the time limit of the source, or of the wait of callers that can get a rejected token instead. */
+  timer: Timer | undefined = undefined;
+
+  /** `scheduler.ts`: ends its wait for its turn; with an error if it is refused. */
+  endWait: ((refusal?: OwnerTokenError) => void) | undefined = undefined;
+  /** `scheduler.ts`: the delay of a retry, then what is left of `maxQueueMs`. */
+  retryTimer: Timer | undefined = undefined;
+  /** `scheduler.ts`: set for a canary or another trial: what was known of the service when it was sent. */
+  trialOf: object | undefined = undefined;
+
+  /** {@link Waiters}: what callers without a signal wait for. */
   outcome!: Promise<AccessToken>;
   resolve!: (token: AccessToken) => void;
   reject!: (error: unknown) => void;
-  /** Its callers. Changed only by {@link Waiters}; the set is created when first needed, because most have no signal. */
+  /** {@link Waiters}: the callers. The set is created when first needed, because most have no signal. */
   waitingWithoutSignal = 0;
-  waiters: Set<Waiter> | undefined;
+  waiters: Set<Waiter> | undefined = undefined;
 
   constructor(slot: Slot, lane: Lane | undefined, nowMs: number) {
+    super(lane ?? laneOf(slot), nowMs);
     this.accessKey = slot.accessKey;
     this.slot = slot;
-    this.lane = lane ?? laneOf(slot);
-    this.queuedAtMs = nowMs;
     this.renewOutcome();
   }
 
@@ -92,15 +65,20 @@ export class Flight {
   get waiting(): number {
     return (this.waiters?.size ?? 0) + this.waitingWithoutSignal;
   }
-}
 
-/** The error of a request that failed in the queue. */
-export function errorOf({ slot }: Flight, code: OwnerTokenErrorCode, message: string, now: Instant): OwnerTokenError {
-  return new OwnerTokenError(code, message, { owner: slot.owner, failedAtMs: now.wallMs });
+  /** Whether it waits for its turn, or for its retry. */
+  get isQueued(): boolean {
+    return this.place === this.lane || this.place === 'retrying';
+  }
+
+  /** Whether it has left the queue for good: its callers have the outcome, or have all left. */
+  get hasEnded(): boolean {
+    return this.place === undefined;
+  }
 }
 
 /** The callers that share one signal, each with the request it waits for. */
-interface Sharing {
+interface SignalSharers {
   readonly flights: Map<Waiter, Flight>;
   readonly onAbort: () => void;
 }
@@ -112,7 +90,7 @@ interface Sharing {
 export class Waiters {
   /** How many callers wait, with a signal or without. */
   count = 0;
-  readonly #bySignal = new Map<AbortSignal, Sharing>();
+  readonly #bySignal = new Map<AbortSignal, SignalSharers>();
   readonly #onAbort: (leaving: Iterable<[Waiter, Flight]>) => void;
 
   /** @param onAbort called with the callers whose signal has aborted, and their requests. */
@@ -131,7 +109,7 @@ export class Waiters {
       const waiter = { signal, resolve, reject };
       flight.waiters ??= new Set();
       flight.waiters.add(waiter);
-      this.#sharing(signal).flights.set(waiter, flight);
+      this.#sharersOf(signal).flights.set(waiter, flight);
     });
   }
 
@@ -175,27 +153,27 @@ export class Waiters {
     flight.waiters = undefined;
     for (const waiter of waiters) {
       const { signal } = waiter;
-      const sharing = this.#bySignal.get(signal);
-      sharing?.flights.delete(waiter);
-      if (sharing?.flights.size !== 0) continue;
+      const sharers = this.#bySignal.get(signal);
+      sharers?.flights.delete(waiter);
+      if (sharers?.flights.size !== 0) continue;
       this.#bySignal.delete(signal);
-      signal.removeEventListener('abort', sharing.onAbort);
+      signal.removeEventListener('abort', sharers.onAbort);
     }
     return waiters;
   }
 
-  #sharing(signal: AbortSignal): Sharing {
-    let sharing = this.#bySignal.get(signal);
-    if (!sharing) {
+  #sharersOf(signal: AbortSignal): SignalSharers {
+    let sharers = this.#bySignal.get(signal);
+    if (!sharers) {
       const flights = new Map<Waiter, Flight>();
       const onAbort = () => {
         this.#bySignal.delete(signal);
         this.#onAbort(flights);
       };
-      sharing = { flights, onAbort };
-      this.#bySignal.set(signal, sharing);
-      signal.addEventListener('abort', sharing.onAbort, { once: true });
+      sharers = { flights, onAbort };
+      this.#bySignal.set(signal, sharers);
+      signal.addEventListener('abort', sharers.onAbort, { once: true });
     }
-    return sharing;
+    return sharers;
   }
 }

@@ -13,6 +13,9 @@ import type { Flight } from './flight.ts';
 import { RejectedOwners } from './rejected-owners.ts';
 import { endBackoff, endPause, isReplacing, type Slot } from './slot.ts';
 
+/** For lru-cache, which would read these of a polluted `Object.prototype`. New for each call, because it writes to them. */
+const own = (): object => ({ status: undefined, size: undefined });
+
 /**
  * The async context in which this module was loaded, for the tokens' promises. Before Node 24 a promise keeps the
  * `AsyncLocalStorage` stores of the context that created it alive, and a caller's may hold a whole HTTP request.
@@ -53,6 +56,7 @@ export class OwnerTable {
     this.#newWithToken = () => new SlotCache(maxOwners, evicted);
     this.#newWithoutToken = () =>
       new LRUCache({
+        max: 0,
         maxSize: maxOwners,
         sizeCalculation: () => 1,
         disposeAfter: (slot, _accessKey, reason) => {
@@ -109,7 +113,7 @@ export class OwnerTable {
   use(accessKey: string): Slot | undefined {
     const slot =
       this.#withToken?.use(accessKey) ??
-      this.#withoutToken.get(accessKey) ??
+      this.#withoutToken.get(accessKey, own()) ??
       this.#flights.get(accessKey)?.flight?.slot;
     if (slot) this.#catchUp(slot);
     return slot;
@@ -119,7 +123,7 @@ export class OwnerTable {
   peek(accessKey: string): Slot | undefined {
     const slot =
       this.#withToken?.peek(accessKey) ??
-      this.#withoutToken.peek(accessKey) ??
+      this.#withoutToken.peek(accessKey, own()) ??
       this.#flights.get(accessKey)?.flight?.slot;
     if (slot) this.#catchUp(slot);
     return slot;
@@ -186,7 +190,7 @@ export class OwnerTable {
       this.#withToken.set(slot, slot.held);
     } else {
       this.#withToken?.delete(slot.accessKey);
-      this.#withoutToken.set(slot.accessKey, slot);
+      this.#withoutToken.set(slot.accessKey, slot, own());
     }
   }
 
@@ -282,7 +286,7 @@ export class SlotCache {
 
   /** The index of the owner's token, if it is certainly fresh at this second of the timeline; a use in the LRU order. */
   indexOfFresh(accessKey: string, second: number): number | undefined {
-    const index = this.#indexes.get(accessKey);
+    const index = this.#indexes.get(accessKey, own());
     return index !== undefined && second < (this.#freshUntilSeconds[index] as number) ? index : undefined;
   }
 
@@ -296,26 +300,26 @@ export class SlotCache {
 
   /** The slot; counts as a use in the LRU order. */
   use(accessKey: string): Slot | undefined {
-    const index = this.#indexes.get(accessKey);
+    const index = this.#indexes.get(accessKey, own());
     return index === undefined ? undefined : this.#slots[index];
   }
 
   /** The slot; does not change the LRU order. */
   peek(accessKey: string): Slot | undefined {
-    const index = this.#indexes.peek(accessKey);
+    const index = this.#indexes.peek(accessKey, own());
     return index === undefined ? undefined : this.#slots[index];
   }
 
   /** Adds a slot with its token, or updates the arrays after it has changed. */
   set(slot: Slot, held: AccessToken): void {
     const { accessKey, aheadMs } = slot;
-    const index = this.#indexes.peek(accessKey) ?? this.#freeIndexes.pop() ?? this.#slots.length;
+    const index = this.#indexes.peek(accessKey, own()) ?? this.#freeIndexes.pop() ?? this.#slots.length;
     this.#slots[index] = slot;
     this.#promises[index] = LOAD_CONTEXT.runInAsyncScope(Promise.resolve<AccessToken>, Promise, held);
     this.#freshUntilSeconds[index] = isReplacing(slot)
       ? Number.NEGATIVE_INFINITY
       : Math.floor((held.refreshAtMs + aheadMs) / 1000);
-    this.#indexes.set(accessKey, index);
+    this.#indexes.set(accessKey, index, own());
   }
 
   /** All slots, the most recently used first. */

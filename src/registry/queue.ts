@@ -2,9 +2,8 @@
  * Where each request is until it ends, and which queued one starts next.
  *
  *     lanes ──start──▶ running ──far slower than usual──▶ slow
- *       ▲                │
- *       │                └──its source waits for another replica──▶ released ──back to a lane──▶
- *       └──after 50 to 150 ms──◀ retrying
+ *       ▲                                                   │
+ *       └──after 50 to 150 ms──◀ retrying ◀──failed─────────┘
  *
  * | lane | requests |
  * |---|---|
@@ -18,7 +17,31 @@
  * the newest does (adaptive LIFO): in a queue longer than callers are willing to wait, FIFO would serve nobody in time.
  */
 
-import type { Flight, Lane, Place } from './flight.ts';
+/** The priority of a request. */
+export type Lane = 'trial' | 'known' | 'new' | 'refresh' | 'failing';
+
+/** Where a request is until it ends. */
+export type Place = Lane | 'retrying' | 'running' | 'slow';
+
+/** A request as the queue sees it. Only this file changes it. */
+export class QueueEntry {
+  /** Its priority, also while it is in no lane. */
+  lane: Lane;
+  /** Undefined before it joins the queue, and after its end. */
+  place: Place | undefined = undefined;
+  previous: QueueEntry | undefined = undefined;
+  next: QueueEntry | undefined = undefined;
+  /** When it joined the queue; a retry keeps the time of the first attempt. */
+  queuedAtMs: number;
+  /** Requests are numbered in the order in which they start. */
+  number = 0;
+  startedAtMs = 0;
+
+  constructor(lane: Lane, nowMs: number) {
+    this.lane = lane;
+    this.queuedAtMs = nowMs;
+  }
+}
 
 export const LANES: readonly Lane[] = ['trial', 'known', 'new', 'refresh', 'failing'];
 
@@ -31,19 +54,21 @@ const NEWEST_FIRST_AFTER_MS = 1_000;
  * Not a `Map` or `Set`, which V8 rehashes into a new table that the old one references: once an old table is promoted to the
  * old generation, all later ones survive minor collections. `test/system/allocations.test.ts` bounds what is left over.
  */
-interface List {
-  first: Flight | undefined;
-  last: Flight | undefined;
+interface List<E> {
+  first: E | undefined;
+  last: E | undefined;
   length: number;
 }
 
-const newList = (): List => ({ first: undefined, last: undefined, length: 0 });
+const newList = <E>(): List<E> => ({ first: undefined, last: undefined, length: 0 });
 
-export class RequestQueue {
+/** @typeParam E the requests. */
+export class RequestQueue<E extends QueueEntry> {
   /** Requests in the lanes. */
   waiting = 0;
+  #started = 0;
   /** The requests in each place. `running` is in the order of their start. */
-  readonly lists: Readonly<Record<Place, Readonly<List>>> = {
+  readonly lists: Readonly<Record<Place, Readonly<List<E>>>> = {
     trial: newList(),
     known: newList(),
     new: newList(),
@@ -52,7 +77,6 @@ export class RequestQueue {
     retrying: newList(),
     running: newList(),
     slow: newList(),
-    released: newList(),
   };
 
   /** Requests that were not sent yet, or wait for their retry. */
@@ -61,58 +85,70 @@ export class RequestQueue {
   }
 
   get inFlight(): number {
-    const { running, slow, released } = this.lists;
-    return running.length + slow.length + released.length;
+    return this.lists.running.length + this.lists.slow.length;
   }
 
   /** Takes the request out of its place, and adds it to the end of another; undefined: to none. */
-  move(flight: Flight, to: Place | undefined): void {
-    if (flight.place) this.#unlink(flight, this.lists[flight.place]);
-    flight.place = to;
+  move(entry: E, to: Place | undefined): void {
+    if (entry.place) this.#unlink(entry, this.lists[entry.place]);
+    entry.place = to;
     if (!to) return;
-    const list: List = this.lists[to];
-    flight.previous = list.last;
-    if (list.last) list.last.next = flight;
-    else list.first = flight;
-    list.last = flight;
+    const list: List<E> = this.lists[to];
+    entry.previous = list.last;
+    if (list.last) list.last.next = entry;
+    else list.first = entry;
+    list.last = entry;
     list.length++;
-    if (to === flight.lane) this.waiting++;
+    if (to === entry.lane) this.waiting++;
   }
 
   /** Leaves no links in the request, because they would keep its neighbours alive. */
-  #unlink(flight: Flight, list: List): void {
-    const { previous, next } = flight;
+  #unlink(entry: E, list: List<E>): void {
+    const { previous, next } = entry as { previous: E | undefined; next: E | undefined };
     if (previous) previous.next = next;
     else list.first = next;
     if (next) next.previous = previous;
     else list.last = previous;
-    flight.previous = undefined;
-    flight.next = undefined;
+    entry.previous = undefined;
+    entry.next = undefined;
     list.length--;
-    if (flight.place === flight.lane) this.waiting--;
+    if (entry.place === entry.lane) this.waiting--;
   }
 
   /** Adds the request to a lane, which may be another one than before. */
-  enqueue(flight: Flight, lane: Lane): void {
-    this.move(flight, undefined);
-    flight.lane = lane;
-    this.move(flight, lane);
+  enqueue(entry: E, lane: Lane): void {
+    this.move(entry, undefined);
+    entry.lane = lane;
+    this.move(entry, lane);
+  }
+
+  /** A caller now waits for a refresh, which joins another lane as if it were new. */
+  promote(entry: E, lane: Lane, nowMs: number): void {
+    entry.queuedAtMs = nowMs;
+    this.enqueue(entry, lane);
   }
 
   /** Moves the request that starts next to `running`. @param onlyTrials while a circuit stops all others. */
-  takeNext(nowMs: number, onlyTrials: boolean): Flight | undefined {
+  startNext(nowMs: number, onlyTrials: boolean): E | undefined {
     for (const lane of LANES) {
       const { first, last } = this.lists[lane];
       const next = first && nowMs - first.queuedAtMs > NEWEST_FIRST_AFTER_MS ? last : first;
-      if (next) this.move(next, 'running');
-      if (next || onlyTrials) return next;
+      if (next) return this.#start(next, nowMs);
+      if (onlyTrials) return undefined;
     }
     return undefined;
   }
 
+  #start(entry: E, nowMs: number): E {
+    this.move(entry, 'running');
+    entry.number = ++this.#started;
+    entry.startedAtMs = nowMs;
+    return entry;
+  }
+
   /** The request that has waited longest. */
-  get longestWaiting(): Flight | undefined {
-    let longest: Flight | undefined;
+  get longestWaiting(): E | undefined {
+    let longest: E | undefined;
     for (const lane of LANES) {
       const { first } = this.lists[lane];
       if (first && (!longest || first.queuedAtMs < longest.queuedAtMs)) longest = first;
@@ -120,16 +156,16 @@ export class RequestQueue {
     return longest;
   }
 
-  /** All requests, those in flight first. The others are not copied: end each before asking for the next, or it comes again. */
-  *drain(): Generator<Flight> {
-    const { running, slow, released, ...waiting } = this.lists;
-    yield* [running, slow, released].flatMap(flightsIn);
+  /** All requests, those in entry first. The others are not copied: end each before asking for the next, or it comes again. */
+  *drain(): Generator<E> {
+    const { running, slow, ...waiting } = this.lists;
+    yield* [running, slow].flatMap(entriesOf);
     for (const list of Object.values(waiting)) while (list.first) yield list.first;
   }
 }
 
-function flightsIn({ first }: Readonly<List>): Flight[] {
-  const flights: Flight[] = [];
-  for (let flight = first; flight; flight = flight.next) flights.push(flight);
-  return flights;
+function entriesOf<E extends QueueEntry>({ first }: Readonly<List<E>>): E[] {
+  const entries: E[] = [];
+  for (let entry = first; entry; entry = entry.next as E | undefined) entries.push(entry);
+  return entries;
 }

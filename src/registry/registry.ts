@@ -7,6 +7,7 @@ import { callRules, type OwnerFetch, type OwnerFetchOptions, ownerFetchFor } fro
 import { type Instant, settledWithin, type Time } from '../clock.ts';
 import { Diagnostics } from '../diagnostics.ts';
 import { refusingCircuit } from '../failures/blame.ts';
+import { property } from '../own-property.ts';
 import { AccessToken } from '../token.ts';
 import { CallOutcomes } from './call-outcomes.ts';
 import type { Flight } from './flight.ts';
@@ -60,10 +61,11 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     this.#owners = new OwnerTable(settings.maxOwners, this.#diagnostics);
     this.#requests = new Requests(settings, this.#owners, this.#diagnostics);
     this.#outcomes = new CallOutcomes(settings, this.#owners, this.#diagnostics);
+    if (property(settings.source, 'listen') === undefined) return;
     settings.source.listen?.({
       rejected: (accessKey, isToken) => {
-        const held = this.#owners.peek(accessKey)?.held;
-        if (held && isToken(held.value)) this.reject(accessKey, held);
+        const slot = this.#owners.peek(accessKey);
+        if (slot?.held && isToken(slot.held.value)) this.#outcomes.rejected(slot, slot.held, true);
       },
       recovered: (accessKey) => {
         const slot = this.#owners.peek(accessKey);
@@ -282,7 +284,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   #conditions(flight: Flight | undefined, now: Instant): Conditions {
     const { blame } = this.#requests.scheduler.health;
     const requesting = flight !== undefined && (this.#requests.isLate(flight, now) ? 'late' : true);
-    return { requesting, circuit: blame.circuit && refusingCircuit(blame, now.monotonicMs) };
+    return { requesting, circuit: refusingCircuit(blame, now.monotonicMs) };
   }
 
   async #close(timeoutMs: number): Promise<void> {

@@ -312,8 +312,9 @@ function rejectedStat({ rejected }: OwnerTable, now: Instant): Pick<PauseStats, 
 }
 
 /** The open circuit, by its scope. */
-function circuitStat({ circuit, outstanding }: Blame<string>, now: Instant): Omit<PauseStats, 'owners'> {
-  if (!circuit) return {};
+function circuitStat({ state }: Blame<string>, now: Instant): Omit<PauseStats, 'owners'> {
+  if (state.phase !== 'open') return {};
+  const { circuit, outstanding } = state;
   const { scope, error, count, retryAtMonotonicMs } = circuit;
   const { code, failedAtMs } = error;
   const retryAtMs = onWallClock(retryAtMonotonicMs, now);

@@ -1,22 +1,25 @@
 /**
- * Owns each token request from its creation until its callers have its outcome, at most one per owner. Read it from the top: a
- * request is created, sent, and ends; or its callers leave, and it is dropped. `scheduler.ts` decides when it is sent.
+ * Owns each token request from its creation until its callers have its outcome, at most one per owner. {@link Requests.#run} is
+ * the life of one; what comes before it begins requests and lets callers join, what comes after it reads outcomes and drops
+ * requests. `scheduler.ts` decides when a request is sent.
  */
 
+import { AsyncContext } from '../async-context.ts';
 import { Cancellation } from '../cancellation.ts';
 import { type Instant, inSlices, nextTurn, settledWithin, stopTimer, type Time } from '../clock.ts';
 import { type Diagnostics, ReportedRequest } from '../diagnostics.ts';
 import type { OwnerTokenError } from '../errors.ts';
-import { type Circuit, PATIENCE_MS } from '../failures/blame.ts';
+import { type Circuit, circuitOf, PATIENCE_MS } from '../failures/blame.ts';
 import type { Pause } from '../failures/pauses.ts';
 import type { FailedEvent, Step } from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
 import { afterArrival } from '../failures/rejections.ts';
-import type { AccessToken, IssuedToken } from '../token.ts';
-import { Flight, type Lane, Waiters } from './flight.ts';
+import type { AccessToken } from '../token.ts';
+import { Flight, Waiters } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
-import { type Handler, hasPermit, Scheduler, SLICE } from './scheduler.ts';
+import type { Lane } from './queue.ts';
+import { Scheduler, SLICE } from './scheduler.ts';
 import {
   backoffOf,
   clearSlot,
@@ -32,17 +35,12 @@ import {
   type Slot,
   troubleOf,
 } from './slot.ts';
-import {
-  callSource,
-  closedError,
-  heldFrom,
-  type OutcomeHandler,
-  readFailure,
-  type SourceCall,
-  wasAborted,
-} from './source-call.ts';
+import { callSource, closedError, heldFrom, readFailure, type SourceCall, wasAborted } from './source-call.ts';
 
-export class Requests implements Handler, OutcomeHandler {
+/** Outside any caller's async context, because a canary is nobody's request. */
+const NOBODYS: Readonly<AsyncContext> = new AsyncContext('OwnerTokenCanary');
+
+export class Requests {
   /** Calls of the source, those among them that were refreshes, and failed requests. */
   readonly counts = { requests: 0, refreshes: 0, failures: 0 };
   readonly scheduler: Scheduler;
@@ -64,7 +62,7 @@ export class Requests implements Handler, OutcomeHandler {
     this.#time = settings.time;
     this.#owners = owners;
     this.#diagnostics = diagnostics;
-    this.scheduler = new Scheduler(settings, owners, diagnostics, this);
+    this.scheduler = new Scheduler(settings, owners, diagnostics, (slot, now) => this.#beginCanary(slot, now));
   }
 
   get waiting(): number {
@@ -75,19 +73,19 @@ export class Requests implements Handler, OutcomeHandler {
     const flight = new Flight(slot, lane, now.monotonicMs);
     const outcome = this.#waiters.wait(flight, signal);
     this.#owners.attach(flight);
-    this.scheduler.add(flight, now);
+    void this.#run(flight, this.scheduler.turnOf(flight, now));
     this.#limitWait(flight, now);
     return outcome;
   }
 
   /** Whether the request has waited for its turn for as long as a call does that can get a rejected token instead. */
-  isLate({ phase, queuedAtMs }: Flight, { monotonicMs }: Instant): boolean {
-    return phase === 'queued' && monotonicMs - queuedAtMs >= PATIENCE_MS;
+  isLate({ isQueued, queuedAtMs }: Flight, { monotonicMs }: Instant): boolean {
+    return isQueued && monotonicMs - queuedAtMs >= PATIENCE_MS;
   }
 
   /** If there is a rejected token, the callers get it after {@link PATIENCE_MS} in the queue. The request goes on. */
   #limitWait(flight: Flight, now: Instant): void {
-    if (flight.phase !== 'queued' || flight.timer || !isLive(flight.slot, now)) return;
+    if (!flight.isQueued || flight.timer || !isLive(flight.slot, now)) return;
     const giveUp = () => {
       flight.timer = undefined;
       const { held } = flight.slot;
@@ -124,46 +122,65 @@ export class Requests implements Handler, OutcomeHandler {
     if (!this.scheduler.hasQueueSpace(now)) return;
     const flight = new Flight(slot, 'refresh', now.monotonicMs);
     this.#owners.attach(flight);
-    this.scheduler.add(flight, now);
+    void this.#run(flight, this.scheduler.turnOf(flight, now));
   }
 
-  /** Calls the source for a request that starts. */
-  send(flight: Flight): void {
-    // All callers may have left since the request started, or the registry may have closed.
-    if (flight.phase === 'ended') return;
-    flight.phase = 'sent';
-    const { slot } = flight;
+  #beginCanary(slot: Slot, now: Instant): Flight {
+    const flight = new Flight(slot, 'trial', now.monotonicMs);
+    this.#owners.attach(flight);
+    void NOBODYS.runInAsyncScope(() => this.#run(flight, this.scheduler.turnOfCanary(flight)));
+    return flight;
+  }
+
+  /**
+   * The life of a request: it waits for its turn, calls the source, and stores the token, takes another turn or fails. It runs in
+   * the async context of the call that began it.
+   */
+  async #run(flight: Flight, firstTurn: Promise<OwnerTokenError | undefined>): Promise<void> {
+    let refused = await firstTurn;
+    for (let resends = 0; !refused; resends++) {
+      // All callers may have left since its turn came, or the registry may have closed.
+      if (flight.hasEnded) return;
+      const call = this.#newCall(flight);
+      let error: OwnerTokenError;
+      try {
+        const { issued } = await callSource(this.#settings, this.#diagnostics, call, (timer) => {
+          flight.timer = timer;
+        });
+        // Nothing may be awaited between reading the answer and storing it.
+        const now = this.#time.now();
+        return this.#succeeded(call, heldFrom(this.#settings, this.#diagnostics, call, issued, now), now);
+      } catch (thrown) {
+        error = readFailure(thrown, flight, this.#time.now());
+      }
+      const nextTurn = this.#failed(call, error, resends);
+      if (!nextTurn) return;
+      refused = await nextTurn;
+    }
+    this.#end(flight);
+    this.#fail(flight, refused, this.#time.now());
+  }
+
+  #newCall(flight: Flight): SourceCall {
+    const { slot, queuedAtMs } = flight;
+    stopTimer(flight.timer);
     flight.abort = new Cancellation();
     const sent = this.#time.now();
     // A refresh may have been queued for longer than its token lived.
     if (slot.held && dropEnded(slot, sent) && this.#owners.isCurrent(flight)) this.#owners.store(slot);
-    this.#call(flight, flight.abort, sent);
-  }
-
-  #call(flight: Flight, abort: Cancellation, sent: Instant): void {
-    const reason = reasonOf(flight.slot);
+    const reason = reasonOf(slot);
     this.counts.requests++;
     if (reason === 'refresh') this.counts.refreshes++;
-    const message = new ReportedRequest(this.#settings.name, flight.slot, reason, sent.monotonicMs, flight.queuedAtMs);
+    const message = new ReportedRequest(this.#settings.name, slot, reason, sent.monotonicMs, queuedAtMs);
     if (flight.lane === 'trial' && this.scheduler.isTrial(flight)) message.canary = true;
-    callSource(this.#settings, this.#diagnostics, { flight, abort, message, sent }, this.scheduler, this);
-  }
-
-  /** The source returned a token, which may be unusable. */
-  returned(call: SourceCall, issued: IssuedToken): void {
-    const now = this.#time.now();
-    try {
-      this.#succeeded(call, heldFrom(this.#settings, this.#diagnostics, call, issued, now), now);
-    } catch (thrown) {
-      void this.failed(call, thrown);
-    }
+    return { flight, abort: flight.abort, message, sent };
   }
 
   #succeeded({ flight, sent, message }: SourceCall, held: HeldToken, now: Instant): void {
     const { slot, accessKey: owner, number } = flight;
     const tookMs = now.monotonicMs - sent.monotonicMs;
-    // Without a permit, the token came from another replica, which is no evidence about the service now.
-    if (hasPermit(flight)) {
+    // A token that was requested earlier, by another replica for example, is no evidence about the service now.
+    if (held.token.issuedAtMs >= Math.floor(sent.wallMs)) {
       this.scheduler.step({ kind: 'succeeded', owner, number, isTrial: this.scheduler.endTrial(flight), tookMs }, now);
     }
     if (this.#end(flight, now)) {
@@ -189,43 +206,46 @@ export class Requests implements Handler, OutcomeHandler {
     this.#diagnostics.emit('token.shared', () => ({ owner: slot.owner, otherOwner: last.slot.owner }));
   }
 
-  /** The source rejected, or did not settle in time; or what it returned cannot be used. */
-  async failed(call: SourceCall, thrown: unknown): Promise<void> {
-    // Only once this call stack has returned: the error may be cached, and its stack trace keeps what is on the stack alive.
-    await Promise.resolve();
+  /**
+   * The source rejected, or did not settle in time; or what it returned cannot be used.
+   *
+   * @returns the turn of its retry; undefined if the request has ended.
+   */
+  #failed(call: SourceCall, error: OwnerTokenError, resends: number): Promise<OwnerTokenError | undefined> | undefined {
     const { flight, abort, message } = call;
     const now = this.#time.now();
-    const error = readFailure(thrown, flight, now);
-    // A request that has ended already was refused while its source waited for a permit.
-    if (flight.phase !== 'sent' || wasAborted(abort, error)) {
+    if (wasAborted(abort, error)) {
       this.#end(flight, now);
       this.#diagnostics.requestAbandoned(message);
       this.scheduler.react(now);
-      return;
+      return undefined;
     }
     this.counts.failures++;
-    const step = this.#stepOfFailure(call, error, now);
-    if (step.resendAfterMs !== undefined) {
-      this.scheduler.retryLater(flight, step.resendAfterMs);
-      this.#diagnostics.requestFailed(message, error);
-      this.scheduler.react(now);
-      return;
+    const step = this.#stepOfFailure(call, error, resends, now);
+    if (!Object.hasOwn(step, 'resendAfterMs') || step.resendAfterMs === undefined) {
+      this.#failForGood(call, error, step, now);
+      return undefined;
     }
-    this.#failForGood(call, error, step, now);
+    stopTimer(flight.timer);
+    flight.timer = undefined;
+    flight.abort = undefined;
+    const turn = this.scheduler.turnAfter(flight, step.resendAfterMs);
+    this.#limitWait(flight, now);
+    this.#diagnostics.requestFailed(message, error);
+    this.scheduler.react(now);
+    return turn;
   }
 
-  #stepOfFailure({ flight, sent }: SourceCall, error: OwnerTokenError, now: Instant): Step {
-    const { slot, accessKey: owner, resends } = flight;
-    const isOwn = hasPermit(flight);
+  #stepOfFailure({ flight, sent }: SourceCall, error: OwnerTokenError, resends: number, now: Instant): Step {
+    const { slot, accessKey: owner, number } = flight;
     const event: FailedEvent<string> = {
       kind: 'failed',
       owner,
       error,
       resends,
       jitter: this.#settings.random(),
-      // What another replica was told says nothing of the service now.
-      number: isOwn ? flight.number : 0,
-      isTrial: isOwn && this.scheduler.endTrial(flight),
+      number,
+      isTrial: this.scheduler.endTrial(flight),
       ownerFailures: slot.history.failure?.count ?? 0,
       tookMs: now.monotonicMs - sent.monotonicMs,
       isNeeded: !isUsable(slot, now) && (flight.waiting > 0 || this.#owners.isCurrent(flight)),
@@ -241,7 +261,7 @@ export class Requests implements Handler, OutcomeHandler {
       recordFailure(slot, ownerPause);
       this.#owners.store(slot);
     }
-    const pause = ownerPause ?? (scope === 'owner' ? undefined : this.scheduler.health.blame.circuit);
+    const pause = ownerPause ?? (scope === 'owner' ? undefined : circuitOf(this.scheduler.health.blame));
     const reported = withOutcome(error, scope, pause, now);
     this.#end(flight, now);
     this.#fail(flight, reported, now);
@@ -257,26 +277,13 @@ export class Requests implements Handler, OutcomeHandler {
     else this.#waiters.reject(flight, error);
   }
 
-  /** Fails a request that waits. */
-  failWaiting(flight: Flight, error: OwnerTokenError): void {
-    if (flight.phase === 'sent') {
-      // Its source waits for a permit. The request ends when the source settles, or by the time limit.
-      this.scheduler.queue.move(flight, 'released');
-      flight.phase = 'ended';
-      this.#owners.detach(flight);
-      flight.abort?.abort(error);
-    } else this.#end(flight);
-    this.#fail(flight, error, this.#time.now());
-  }
-
   /** The request leaves every list. Returns whether its outcome is to be stored. */
   #end(flight: Flight, now?: Instant): boolean {
     const { queue } = this.scheduler;
-    flight.phase = 'ended';
     stopTimer(flight.timer);
     const wasCurrent = this.#owners.detach(flight);
-    queue.move(flight, undefined);
-    if (flight.trialRound !== undefined && this.scheduler.endTrial(flight)) {
+    this.scheduler.remove(flight);
+    if (flight.trialOf && this.scheduler.endTrial(flight)) {
       const event = { kind: 'inconclusive', jitter: this.#settings.random() } as const;
       this.scheduler.step(event, now ?? this.#time.now());
     }
@@ -299,7 +306,8 @@ export class Requests implements Handler, OutcomeHandler {
   /** All owners were forgotten: clears their slots, and drops the requests that no caller waits for. */
   forgetAll(flights: Iterable<Flight>): void {
     const now = this.#time.now();
-    const { canaries, suspects } = this.scheduler.health.blame;
+    const { canaries, state } = this.scheduler.health.blame;
+    const suspects = state.phase === 'closed' ? state.suspects : [];
     this.#last = undefined;
     for (const owner of [...canaries, ...suspects]) this.scheduler.step({ kind: 'forgotten', owner }, now);
     this.#drop(flights, (flight) => {
@@ -316,9 +324,9 @@ export class Requests implements Handler, OutcomeHandler {
 
   /** Drops a request that no caller waits for. Once sent, it is aborted instead, unless its token will be stored. */
   #dropIfUseless(flight: Flight): void {
-    if (flight.waiting > 0 || flight.phase === 'ended') return;
-    if (flight.phase !== 'sent') this.#end(flight);
-    else if (!this.#owners.isCurrent(flight)) flight.abort?.abort(new DOMException('no callers', 'AbortError'));
+    if (flight.waiting > 0 || flight.hasEnded) return;
+    if (!flight.abort) this.#end(flight);
+    else if (!this.#owners.isCurrent(flight)) flight.abort.abort(new DOMException('no callers', 'AbortError'));
   }
 
   /**
@@ -346,9 +354,7 @@ export class Requests implements Handler, OutcomeHandler {
     this.#waiters.reject(flight, closedError(flight.slot.owner, now));
     // A source that never settles must not keep the process alive.
     stopTimer(flight.timer);
-    if (flight.phase === 'sent') {
-      this.scheduler.queue.move(flight, 'released');
-      flight.abort?.abort(closedError(undefined, now));
-    } else this.#end(flight, now);
+    if (flight.abort) flight.abort.abort(closedError(undefined, now));
+    else this.#end(flight, now);
   }
 }

@@ -4,11 +4,10 @@
  * {@link Scheduler.startNext}.
  */
 
-import { AsyncContext } from '../async-context.ts';
 import { type Instant, nextTurn, stopTimer, type Time, type Timer } from '../clock.ts';
 import type { Diagnostics, ReportedRequest } from '../diagnostics.ts';
-import type { OwnerTokenError } from '../errors.ts';
-import { type Circuit, mayStart, refusingCircuit, trialDueAtMs } from '../failures/blame.ts';
+import { OwnerTokenError, type OwnerTokenErrorCode } from '../errors.ts';
+import { type Circuit, circuitOf, mayStart, refusingCircuit, trialDueAtMs } from '../failures/blame.ts';
 import {
   type Health,
   type HealthEvent,
@@ -20,77 +19,106 @@ import {
   slowAfterMs,
 } from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
-import { errorOf, Flight, laneOf } from './flight.ts';
+import { type Flight, laneOf } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
 import { LANES, RequestQueue } from './queue.ts';
 import type { Slot } from './slot.ts';
 
-/** Unlike `queueMicrotask`, the handlers of a promise cannot be faked by a test. */
-const RESOLVED = Promise.resolve();
-
 /** How many requests are refused in one turn of the event loop. */
 export const SLICE = 128;
 
-/** Outside any caller's async context, because a canary is nobody's request. */
-const newCanary = new AsyncContext('OwnerTokenCanary').bind(
-  (slot: Slot, nowMs: number) => new Flight(slot, 'trial', nowMs),
-);
-
-/** Whether the request holds a permit: it is at the service, and does not wait for another replica. */
-export function hasPermit({ place }: Flight): boolean {
-  return place === 'running' || place === 'slow';
-}
-
-/** Carries out what the scheduler decides. */
-export interface Handler {
-  /** Sends a request that may start. */
-  send(flight: Flight): unknown;
-  /** Fails a request that waits. */
-  failWaiting(flight: Flight, error: OwnerTokenError): void;
-}
+/** Begins the request of a canary, which joins the queue, and returns it. */
+type BeginCanary = (slot: Slot, now: Instant) => Flight;
 
 export class Scheduler {
   /** How many canaries were sent. */
   canaries = 0;
-  readonly queue = new RequestQueue();
+  readonly queue = new RequestQueue<Flight>();
   /** What the outcomes so far say about the service. Changed only by {@link Scheduler.step}. */
   readonly health: Health<string>;
   readonly #settings: RegistrySettings;
   readonly #time: Time;
   readonly #owners: OwnerTable;
   readonly #diagnostics: Diagnostics;
-  readonly #handler: Handler;
+  readonly #beginCanary: BeginCanary;
   /** The circuit that was reported last. */
   #reported: Circuit | undefined;
   /** The timer that wakes the scheduler at {@link Scheduler.#wakeAtMs} or earlier. */
   #wakeAtMs = Number.POSITIVE_INFINITY;
   #wakeTimer: Timer | undefined;
-  #started = 0;
   #isClosed = false;
   #blocks = 0;
   /** The next slice of refusals is due in the next turn of the event loop. */
   #isRefusing = false;
 
-  constructor(settings: RegistrySettings, owners: OwnerTable, diagnostics: Diagnostics, handler: Handler) {
+  constructor(settings: RegistrySettings, owners: OwnerTable, diagnostics: Diagnostics, beginCanary: BeginCanary) {
     this.#settings = settings;
     this.#time = settings.time;
     this.#owners = owners;
     this.#diagnostics = diagnostics;
-    this.#handler = handler;
+    this.#beginCanary = beginCanary;
     this.health = initialHealth(settings.pauses, settings.requestsPerSecond);
   }
 
-  /** Queues the request. If the queue is full, it takes the place of the oldest refresh, or is refused. */
-  add(flight: Flight, now: Instant): void {
+  /**
+   * Queues the request. If the queue is full, it takes the place of the oldest refresh, or is refused.
+   *
+   * @returns what settles once it may be sent, or with the error that refuses it; never, if it is dropped before.
+   */
+  turnOf(flight: Flight, now: Instant): Promise<OwnerTokenError | undefined> {
+    const turn = this.#waitOf(flight);
     if (!this.hasQueueSpace(now)) {
       const displaced = this.queue.lists.refresh.first ?? flight;
       const message = 'the queue of token requests is full: raise maxQueued or concurrency, or make fewer calls';
-      this.#handler.failWaiting(displaced, errorOf(displaced, 'queue_full', message, now));
-      if (displaced === flight) return;
+      this.#refuse(displaced, errorOf(displaced, 'queue_full', message, now));
+      if (displaced === flight) return turn;
     }
     this.queue.move(flight, flight.lane);
     this.startNext(now);
+    return turn;
+  }
+
+  /** Queues a canary's request, which needs no space, and is started with what the canary was sent for. */
+  turnOfCanary(flight: Flight): Promise<OwnerTokenError | undefined> {
+    this.queue.move(flight, 'trial');
+    return this.#waitOf(flight);
+  }
+
+  /** Queues a failed request again after a moment. It keeps its callers. */
+  turnAfter(flight: Flight, afterMs: number): Promise<OwnerTokenError | undefined> {
+    this.queue.move(flight, 'retrying');
+    flight.retryTimer = this.#time.startTimer(() => {
+      const now = this.#time.now();
+      const leftMs = flight.queuedAtMs + this.#settings.maxQueueMs - now.monotonicMs;
+      const giveUp = () => this.#refuse(flight, this.#overdue(flight, this.#time.now()));
+      if (leftMs <= 0) return giveUp();
+      // Has its own timer, because `longestWaiting` reads only the first of each lane, and this request joins at the end.
+      flight.retryTimer = this.#time.startTimer(giveUp, leftMs);
+      this.queue.enqueue(flight, laneOf(flight.slot));
+      this.startNext(now);
+    }, afterMs);
+    return this.#waitOf(flight);
+  }
+
+  #waitOf(flight: Flight): Promise<OwnerTokenError | undefined> {
+    return new Promise((resolve) => {
+      flight.endWait = resolve;
+    });
+  }
+
+  /** The request leaves the queue, and its wait ends with the error. */
+  #refuse(flight: Flight, error: OwnerTokenError): void {
+    this.remove(flight);
+    // At once, so that no further call joins it.
+    this.#owners.detach(flight);
+    flight.endWait?.(error);
+  }
+
+  /** The request has ended, or is dropped: it leaves the queue, or makes room for another one. */
+  remove(flight: Flight): void {
+    stopTimer(flight.retryTimer);
+    this.queue.move(flight, undefined);
   }
 
   /** Whether the queue takes one more request. A request that may start at once needs no space in it. */
@@ -112,40 +140,27 @@ export class Scheduler {
   /** A caller now waits for a queued refresh. */
   promote(flight: Flight, now: Instant): void {
     if (flight.place !== 'refresh') return;
-    flight.queuedAtMs = now.monotonicMs;
-    this.queue.enqueue(flight, laneOf(flight.slot));
+    this.queue.promote(flight, laneOf(flight.slot), now.monotonicMs);
   }
 
   /** Starts as many queued requests as may start now. */
   startNext(now: Instant = this.#time.now()): void {
     if (this.#isClosed || this.#blocks > 0) return;
     this.#noticeSlow(now);
-    if (this.health.blame.circuit) this.#attendCircuit(now);
+    if (circuitOf(this.health.blame)) this.#attendCircuit(now);
     while (this.queue.waiting > 0 && this.#hasRoom(now.monotonicMs)) {
       const mayNext = mayStart(this.health.blame);
-      const flight = this.queue.takeNext(now.monotonicMs, !mayNext);
+      const flight = this.queue.startNext(now.monotonicMs, !mayNext);
       if (!flight) break;
       if (mayNext === 'trial' && flight.lane !== 'trial') {
-        flight.trialRound = this.health.blame.round;
+        flight.trialOf = this.health.blame.state;
         this.step({ kind: 'asked', owner: flight.accessKey, jitter: 0 }, now);
       }
-      this.#start(flight, now);
+      stopTimer(flight.retryTimer);
+      this.step({ kind: 'sent' }, now);
+      flight.endWait?.();
     }
     this.#watch(now);
-  }
-
-  #start(flight: Flight, now: Instant): void {
-    if (flight.phase === 'queued' && flight.timer) stopTimer(flight.timer);
-    flight.number = ++this.#started;
-    flight.startedAtMs = now.monotonicMs;
-    this.step({ kind: 'sent' }, now);
-    if (flight.phase === 'sent') {
-      flight.resume?.();
-      return;
-    }
-    flight.phase = 'starting';
-    // Deferred, so that a caller can still leave in the same turn, and a source never runs inside the caller's own call.
-    void RESOLVED.then(() => void flight.context.runInAsyncScope(this.#handler.send, this.#handler, flight));
   }
 
   /** A request that takes far longer than usual frees its permit for another one, and makes its owner a suspect. */
@@ -161,7 +176,7 @@ export class Scheduler {
 
   /** Sets the timer to when a request is overdue, may start or is slow, or a trial is due. */
   #watch(now: Instant): void {
-    let wakeAtMs = (this.health.blame.circuit && trialDueAtMs(this.health.blame)) ?? Number.POSITIVE_INFINITY;
+    let wakeAtMs = trialDueAtMs(this.health.blame) ?? Number.POSITIVE_INFINITY;
     const running = this.queue.lists.running.first;
     if (running) wakeAtMs = Math.min(wakeAtMs, running.startedAtMs + slowAfterMs(this.health));
     const waiting = this.queue.waiting > 0 ? this.queue.longestWaiting : undefined;
@@ -188,7 +203,7 @@ export class Scheduler {
     for (let left = SLICE; left > 0; left--) {
       const flight = this.queue.longestWaiting;
       if (!flight || flight.queuedAtMs + this.#settings.maxQueueMs > now.monotonicMs) break;
-      this.#handler.failWaiting(flight, this.#overdue(flight, now));
+      this.#refuse(flight, this.#overdue(flight, now));
     }
     this.startNext(now);
   }
@@ -199,57 +214,21 @@ export class Scheduler {
     return errorOf(flight, 'queue_timeout', message, now);
   }
 
-  /** The source only waits for another process, so another request may start. */
-  releasePermit(flight: Flight): void {
-    if (!hasPermit(flight)) return;
-    this.queue.move(flight, 'released');
-    this.startNext();
-  }
-
-  /** A sent request needs a permit again. */
-  requeue(flight: Flight): void {
-    const now = this.#time.now();
-    flight.queuedAtMs = now.monotonicMs;
-    this.queue.move(flight, flight.lane);
-    this.startNext(now);
-  }
-
-  /** Queues a failed request again after a moment. It keeps its callers. */
-  retryLater(flight: Flight, afterMs: number): void {
-    stopTimer(flight.timer);
-    flight.phase = 'queued';
-    flight.abort = undefined;
-    flight.resends++;
-    this.queue.move(flight, 'retrying');
-    flight.timer = this.#time.startTimer(() => {
-      const now = this.#time.now();
-      const leftMs = flight.queuedAtMs + this.#settings.maxQueueMs - now.monotonicMs;
-      const giveUp = () => this.#handler.failWaiting(flight, this.#overdue(flight, this.#time.now()));
-      if (leftMs <= 0) return giveUp();
-      // Has its own timer, because `longestWaiting` reads only the first of each lane, and this request joins at the end.
-      flight.timer = this.#time.startTimer(giveUp, leftMs);
-      this.queue.enqueue(flight, laneOf(flight.slot));
-      this.startNext(now);
-    }, afterMs);
-  }
-
   step(event: HealthEvent<string>, now: Instant): Step {
     const step = reduce(this.health, event, now.monotonicMs);
-    if (step.askCanary && !this.#isClosed) this.#askCanary(now);
+    if (Object.hasOwn(step, 'askCanary') && step.askCanary && !this.#isClosed) this.#askCanary(now);
     return step;
   }
 
   /** Refreshes the token of an owner that succeeded recently, to see whether the service works. */
   #askCanary(now: Instant): void {
-    const { canaries, asked, round } = this.health.blame;
+    const { canaries, state } = this.health.blame;
+    const asked = state.phase === 'closed' ? [] : state.asked;
     const owner = canaries.find((accessKey) => !asked.includes(accessKey) && this.#isFree(accessKey));
     const slot = owner === undefined ? undefined : this.#owners.peek(owner);
     if (slot) {
       this.canaries++;
-      const flight = newCanary(slot, now.monotonicMs);
-      flight.trialRound = round;
-      this.#owners.attach(flight);
-      this.queue.move(flight, 'trial');
+      this.#beginCanary(slot, now).trialOf = state;
     }
     this.step({ kind: 'asked', owner, jitter: this.#settings.random() }, now);
   }
@@ -260,25 +239,25 @@ export class Scheduler {
   }
 
   /** Whether it is a canary or another trial whose outcome is awaited. */
-  isTrial({ trialRound }: Flight): boolean {
-    return trialRound === this.health.blame.round;
+  isTrial({ trialOf }: Flight): boolean {
+    return trialOf === this.health.blame.state;
   }
 
   /** As {@link Scheduler.isTrial}, but only once for each request, because its outcome counts once. */
   endTrial(flight: Flight): boolean {
     const isTrial = this.isTrial(flight);
-    flight.trialRound = undefined;
+    flight.trialOf = undefined;
     return isTrial;
   }
 
   /** An outcome has changed what is known: reports a circuit that opened or closed, and starts what may start now. */
   react(now: Instant, message?: ReportedRequest): void {
-    if (this.health.blame.circuit !== this.#reported) this.#reportCircuit(now, message);
+    if (circuitOf(this.health.blame) !== this.#reported) this.#reportCircuit(now, message);
     this.startNext(now);
   }
 
   #reportCircuit(now: Instant, message: ReportedRequest | undefined): void {
-    const { circuit } = this.health.blame;
+    const circuit = circuitOf(this.health.blame);
     const reported = this.#reported;
     this.#reported = circuit;
     if (reported && reported.scope !== circuit?.scope) this.#diagnostics.lifted(reported.scope);
@@ -309,7 +288,7 @@ export class Scheduler {
           return;
         }
         this.#diagnostics.refused(circuit.scope, flight.waiting);
-        this.#handler.failWaiting(flight, refusal(circuit, flight.slot.owner, now));
+        this.#refuse(flight, refusal(circuit, flight.slot.owner, now));
       }
     }
   }
@@ -337,4 +316,9 @@ export class Scheduler {
     stopTimer(this.#wakeTimer);
     return this.queue.drain();
   }
+}
+
+/** The error of a request that failed in the queue. */
+function errorOf({ slot }: Flight, code: OwnerTokenErrorCode, message: string, now: Instant): OwnerTokenError {
+  return new OwnerTokenError(code, message, { owner: slot.owner, failedAtMs: now.wallMs });
 }

@@ -1,111 +1,47 @@
 /** One call of the source: its arguments, its time limit, and what its outcome becomes: a token to hold, or an error. */
 
 import type { Cancellation } from '../cancellation.ts';
-import { elapsedMs, type Instant, MAX_READING_ERROR_MS, type Time } from '../clock.ts';
+import { elapsedMs, type Instant, MAX_READING_ERROR_MS, type Timer } from '../clock.ts';
 import type { Diagnostics, ReportedRequest } from '../diagnostics.ts';
 import { OwnerTokenError } from '../errors.ts';
 import { jwtTimes } from '../expiry/jwt-times.ts';
 import { assessLifetime, planLife, type StatedLifetime } from '../expiry/lifetime.ts';
 import { failureOf } from '../failures/refusals.ts';
-import {
-  AccessToken,
-  type IssuedToken,
-  type RequestPermit,
-  readIssued,
-  schemeOf,
-  type TokenRequest,
-} from '../token.ts';
+import { AccessToken, type IssuedToken, readIssued, type TokenRequest } from '../token.ts';
+import { schemeOf, unregisteredType } from '../token-type.ts';
 import type { Flight } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
-import type { Scheduler } from './scheduler.ts';
 import type { HeldToken, Slot } from './slot.ts';
-
-type Permits = Pick<Scheduler, 'releasePermit' | 'requeue'>;
 
 /** One call of the source. */
 export interface SourceCall {
   readonly flight: Flight;
   readonly abort: Cancellation;
   readonly message: ReportedRequest;
-  /** When the source was called, or last got a permit back. */
-  sent: Instant;
-}
-
-/** Receives the outcome of each call: exactly one of these methods is called, once. */
-export interface OutcomeHandler {
-  returned(call: SourceCall, issued: IssuedToken): void;
-  failed(call: SourceCall, thrown: unknown): Promise<void>;
-}
-
-/** The permit of a request, which its source releases while it only waits for another process. */
-class Permit implements RequestPermit {
-  readonly #call: SourceCall;
-  readonly #scheduler: Permits;
-  readonly #time: Time;
-
-  constructor(call: SourceCall, scheduler: Permits, time: Time) {
-    this.#call = call;
-    this.#scheduler = scheduler;
-    this.#time = time;
-  }
-
-  /** A source may keep running after its call has ended and the request is being retried. */
-  get #isCurrent(): boolean {
-    const { flight, abort } = this.#call;
-    return flight.abort === abort && flight.phase === 'sent';
-  }
-
-  release(): void {
-    if (this.#isCurrent) this.#scheduler.releasePermit(this.#call.flight);
-  }
-
-  async take(): Promise<void> {
-    this.#call.abort.throwIfAborted();
-    if (!this.#isCurrent) return;
-    await takePermit(this.#call, this.#scheduler);
-    this.#call.sent = this.#time.now();
-  }
-}
-
-/** Queues the request for a permit, unless it holds one. Concurrent calls share one wait. */
-export async function takePermit({ flight, abort }: SourceCall, scheduler: Permits): Promise<void> {
-  if (flight.place === 'released') {
-    flight.permitWait = new Promise((resolve, reject) => {
-      const leave = () => {
-        flight.permitWait = undefined;
-        reject(abort.reason);
-      };
-      abort.addEventListener('abort', leave);
-      flight.resume = () => {
-        flight.permitWait = undefined;
-        abort.removeEventListener('abort', leave);
-        resolve();
-      };
-    });
-    scheduler.requeue(flight);
-  }
-  await flight.permitWait;
+  /** When the source was called. */
+  readonly sent: Instant;
 }
 
 /**
  * Calls the source, for at most `requestTimeoutMs`. If the source does not settle in time, the call is aborted and fails with
- * `endpoint_unavailable`. Calls the handler instead of returning a promise, which allocates less.
+ * `endpoint_unavailable`.
+ *
+ * @param limit gets the timer, which the caller stops.
+ * @returns the answer in an object of its own, because an answer that is a thenable would be awaited.
  */
 export function callSource(
   { source, expiry, time, requestTimeoutMs }: RegistrySettings,
   diagnostics: Diagnostics,
   call: SourceCall,
-  scheduler: Permits,
-  handler: OutcomeHandler,
-): void {
-  const { flight, abort, message } = call;
+  limit: (timer: Timer) => void,
+): Promise<{ readonly issued: IssuedToken }> {
+  const { flight, abort, message, sent } = call;
   const { accessKey, slot } = flight;
   const request: TokenRequest = abort.addTo({
     reason: message.reason,
     lifetimeMs: (issued: IssuedToken) =>
-      assessLifetime(expiry.lifetimeMs(dateIssued(issued, call.sent, time.now()))).lifetimeMs,
+      assessLifetime(expiry.lifetimeMs(dateIssued(issued, sent, time.now()))).lifetimeMs,
     timeoutMs: requestTimeoutMs,
-    permit: new Permit(call, scheduler, time),
     // Last, because V8 keeps what follows a spread outside the object.
     ...(slot.held && { held: slot.held }),
     ...(slot.held && message.reason === 'rejected' && { rejected: slot.held }),
@@ -118,22 +54,16 @@ export function callSource(
       return Promise.reject(error);
     }
   };
-  let isSettled = false;
-  const returned = (issued: IssuedToken) => {
-    if (!isSettled) handler.returned(call, issued);
-    isSettled = true;
-  };
-  const failed = (thrown: unknown) => {
-    if (!isSettled) void handler.failed(call, thrown);
-    isSettled = true;
-  };
-  // Before the call, in which the registry may be closed.
-  flight.timer = time.startTimer(() => {
-    const problem = `the token source did not settle within ${requestTimeoutMs} ms (requestTimeoutMs)`;
-    abort.abort(new DOMException(problem, 'TimeoutError'));
-    failed(new OwnerTokenError('endpoint_unavailable', problem));
-  }, requestTimeoutMs);
-  diagnostics.requestSent(message, send).then(returned, failed);
+  return new Promise((resolve, reject) => {
+    const giveUp = () => {
+      const problem = `the token source did not settle within ${requestTimeoutMs} ms (requestTimeoutMs)`;
+      abort.abort(new DOMException(problem, 'TimeoutError'));
+      reject(new OwnerTokenError('endpoint_unavailable', problem));
+    };
+    // Before the call, in which the registry may be closed.
+    limit(time.startTimer(giveUp, requestTimeoutMs));
+    diagnostics.requestSent(message, send).then((issued) => resolve({ issued }), reject);
+  });
 }
 
 /**
@@ -149,6 +79,8 @@ export function heldFrom(
   now: Instant,
 ): HeldToken {
   const issued = dateIssued(returned, sent, now);
+  const tokenType = unregisteredType(issued, slot.accessKey);
+  if (tokenType) diagnostics.emit('scheme.unknown', () => ({ owner: slot.owner, tokenType }));
   const life = assessLifetime(settings.expiry.lifetimeMs(issued));
   const { problem: kind, lifetimeMs: assumedMs } = life;
   if (kind) diagnostics.emit('lifetime.unknown', () => ({ owner: slot.owner, kind, assumedMs }));
@@ -172,7 +104,7 @@ const MIN_REST_SHARE = 0.05;
  */
 export function dateIssued(returned: IssuedToken, sent: Instant, now: Instant): DatedToken {
   const issued = readIssued(returned);
-  if ('problem' in issued) {
+  if (issued.token === undefined) {
     throw new OwnerTokenError('invalid_response', `the token source returned no usable token: ${issued.problem}`);
   }
   const stated = issued.requestedAtMs;

@@ -1,3 +1,4 @@
+import { Agent } from 'node:https';
 import { inspect } from 'node:util';
 import axios, {
   type AxiosError,
@@ -14,6 +15,7 @@ import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../
 import { isOwnerTokenError, OwnerTokenError } from '../../src/errors.ts';
 import { adapterSuite, type Client } from '../helpers/adapter-suite.ts';
 import { NumberedTokens } from '../helpers/numbered-tokens.ts';
+import type { RawCall } from '../helpers/print-suite.ts';
 import { ResourceService } from '../helpers/resource-service.ts';
 
 /** Errors for a status are answers, as the suite wants them. */
@@ -31,6 +33,15 @@ const clientOf =
   };
 const makeClient = (call: OwnerFetch) => clientOf(axios.create({ adapter: ownerTokenAdapter(axios, call) }));
 
+/** Calls that return and throw what axios itself does, with these settings. */
+const rawCall =
+  (settings: AxiosRequestConfig): RawCall =>
+  (call, url, { signal, ca, timeoutMs = 0 }) => {
+    const httpsAgent = new Agent({ ca, keepAlive: true });
+    const client = axios.create({ adapter: ownerTokenAdapter(axios, call), httpsAgent, timeout: timeoutMs });
+    return client.get(url, { signal, ...settings });
+  };
+
 const causeOf = (error: unknown) => (axios.isAxiosError(error) ? (error.cause ?? error) : error);
 
 /** The rejection of a call, as a real code base handles it. */
@@ -44,7 +55,18 @@ const failureOf = async (call: Promise<unknown>): Promise<AxiosError> => {
 };
 
 describe('axios', () => {
-  adapterSuite({ name: 'axios', makeClient, causeOf });
+  adapterSuite({
+    name: 'axios',
+    makeClient,
+    causeOf,
+    raw: {
+      'a call': rawCall({}),
+      'a call that throws for no status': rawCall({ validateStatus: null }),
+      'a call without redirects': rawCall({ maxRedirects: 0 }),
+      'a stream': rawCall({ responseType: 'stream' }),
+      'a bounded stream': rawCall({ responseType: 'stream', maxContentLength: 1, validateStatus: null }),
+    },
+  });
 
   const clientFor = (tokens: NumberedTokens, origin: string, config = {}) => {
     const call = ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)));
@@ -80,6 +102,23 @@ describe('axios', () => {
     expect((await clientFor(new NumberedTokens(), refusing.origin, { validateStatus: null }).get('/')).status).toBe(
       401,
     );
+  });
+
+  it('axios does not give an adapter that is a function a body again that can be read only once', async () => {
+    const tokens = new NumberedTokens();
+    const call = ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource('https://api.example')));
+    let sent = 0;
+    const adapter = async (config: InternalAxiosRequestConfig) => {
+      sent++;
+      return { status: 401, statusText: '', data: '', headers: {}, config };
+    };
+    const client = axios.create({ adapter });
+    attachOwnerTokens(axios, client, () => call);
+    const body = (async function* () {
+      yield 'part';
+    })();
+    await client.post('https://api.example/', body, { transformRequest: (data) => data });
+    expect([sent, tokens.rejected]).toEqual([1, ['t1']]);
   });
 
   it('axios destroys the stream of a 401 response', async () => {
@@ -139,6 +178,22 @@ describe('axios', () => {
     }
   });
 
+  it("axios checks the address of this call, not one made with axios's own defaults", async () => {
+    await using evil = await ResourceService.start();
+    await using service = await ResourceService.start();
+    const call = ownerFetchFor(new NumberedTokens(), 'key', callRules(undefined, rulesOfSource(service.origin)));
+    const client = axios.create({ adapter: ownerTokenAdapter(axios, call) });
+    const given = { ...axios.defaults };
+    try {
+      Object.assign(axios.defaults, { baseURL: service.origin, allowAbsoluteUrls: false });
+      await expect(client.get(evil.origin)).rejects.toThrow('refusing to send the token');
+      expect((await client.get(`${service.origin}/x`)).status).toBe(200);
+    } finally {
+      Object.assign(axios.defaults, { baseURL: given.baseURL, allowAbsoluteUrls: given.allowAbsoluteUrls });
+    }
+    expect([service.received.map(({ path }) => path), evil.connections]).toEqual([['/x'], 0]);
+  });
+
   it('axios sends a form again', async () => {
     await using service = await accepting('t2');
     const form = new FormData();
@@ -183,6 +238,13 @@ describe('an axios instance of all owners', () => {
       return clientOf(client);
     },
     causeOf,
+    raw: {
+      'a call': (call, url, { signal, ca, timeoutMs = 0 }) => {
+        const client = axios.create({ httpsAgent: new Agent({ ca }), timeout: timeoutMs });
+        attachOwnerTokens(axios, client, () => call);
+        return client.get(url, { signal });
+      },
+    },
   });
 
   it('a shared axios instance presents the token of the owner named in the config, and none if it names none', async () => {

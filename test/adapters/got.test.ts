@@ -1,10 +1,12 @@
+import { once } from 'node:events';
 import { inspect } from 'node:util';
-import got, { type RequestError } from 'got';
+import got, { type ExtendOptions, type RequestError } from 'got';
 import { describe, expect, it } from 'vitest';
 import { ownerTokenHooks } from '../../src/adapters/got.ts';
 import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../src/calling/owner-fetch.ts';
 import { adapterSuite, type Client } from '../helpers/adapter-suite.ts';
 import { NumberedTokens } from '../helpers/numbered-tokens.ts';
+import type { RawOptions } from '../helpers/print-suite.ts';
 import { ResourceService } from '../helpers/resource-service.ts';
 
 const makeClient =
@@ -16,7 +18,26 @@ const makeClient =
   };
 
 describe('got', () => {
-  adapterSuite({ name: 'got', makeClient, causeOf: (thrown) => (thrown as RequestError).cause ?? thrown });
+  const rawClient = (call: OwnerFetch, { ca, timeoutMs }: RawOptions, options: ExtendOptions = {}) => {
+    const limits = { retry: { limit: 0 }, timeout: timeoutMs === undefined ? {} : { request: timeoutMs } };
+    return got.extend(ownerTokenHooks(call), limits, { https: { certificateAuthority: ca }, ...options });
+  };
+
+  adapterSuite({
+    name: 'got',
+    makeClient,
+    causeOf: (thrown) => (thrown as RequestError).cause ?? thrown,
+    raw: {
+      'a call': async (call, url, options) => rawClient(call, options)(url, { signal: options.signal }),
+      'a call that throws no HTTPError': async (call, url, options) =>
+        rawClient(call, options, { throwHttpErrors: false })(url, { signal: options.signal }),
+      'a stream': async (call, url, options) => {
+        const streamed = rawClient(call, options).stream(url, { signal: options.signal });
+        await once(streamed, 'response');
+        return streamed;
+      },
+    },
+  });
 
   const clientFor = (tokens: NumberedTokens, origin: string) =>
     got.extend(ownerTokenHooks(ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)))));
@@ -45,6 +66,19 @@ describe('got', () => {
     expect(tokens.rejected).toEqual(['t1', 't2']);
   });
 
+  it('got hands its signal on, so that a call that was aborted no longer waits for a token', async () => {
+    const aborting = new AbortController();
+    const signals: unknown[] = [];
+    const authorize = async (_url: unknown, _headers: unknown, { signal }: { signal?: AbortSignal } = {}) => {
+      signals.push(signal);
+      aborting.abort(new Error('leaving'));
+      throw new Error('no token');
+    };
+    const client = got.extend(ownerTokenHooks({ authorize } as unknown as OwnerFetch));
+    await expect(client('http://127.0.0.1:1', { signal: aborting.signal, retry: { limit: 0 } })).rejects.toThrow();
+    expect(signals).toEqual([aborting.signal]);
+  });
+
   it('got shows no token in its errors', async () => {
     await using service = await ResourceService.start((_, response) => response.writeHead(403).end());
     for (const url of [service.origin, 'http://127.0.0.1:1']) {
@@ -54,6 +88,54 @@ describe('got', () => {
       expect(inspect(error, { depth: 9 })).not.toContain('Bearer t');
       expect(JSON.stringify(error)).not.toContain('Bearer t');
     }
+  });
+
+  it('got keeps no token in the options of an error after a redirect, or of any answer', async () => {
+    await using service = await ResourceService.start(({ path }, response) => {
+      if (path === '/from') response.writeHead(302, { location: '/to' }).end();
+      else if (path === '/elsewhere') response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end();
+      else response.writeHead(path === '/to' ? 500 : 200).end();
+    });
+    const client = clientFor(new NumberedTokens(), service.origin).extend({ retry: { limit: 0 } });
+    for (const path of ['/from', '/elsewhere']) {
+      for (const own of [{}, { authorization: 'mine' }]) {
+        const error: RequestError = await client(`${service.origin}${path}`, { headers: own }).catch(
+          (thrown) => thrown,
+        );
+        expect(error.options.headers.authorization, path).toBe(path === '/from' ? own.authorization : undefined);
+        expect(error.request?.options.headers.authorization).toBe(error.options.headers.authorization);
+      }
+    }
+    const { request } = await client(service.origin);
+    expect(request.options.headers.authorization).toBeUndefined();
+  });
+
+  it('got reports the answer to a stream, and does not make it again', async () => {
+    await using service = await ResourceService.start(({ path }, response) => {
+      response.writeHead(path === '/' ? 200 : 401).end('body');
+    });
+    for (const throwHttpErrors of [true, false]) {
+      const tokens = new NumberedTokens();
+      const client = clientFor(tokens, service.origin).extend({ throwHttpErrors });
+      const statusOf = async (path: string) => {
+        const streamed = client.stream(`${service.origin}${path}`);
+        await streamed.toArray().catch(() => {});
+        return streamed.response?.statusCode;
+      };
+      expect([await statusOf('/'), await statusOf('/refused')]).toEqual([200, 401]);
+      expect(tokens).toMatchObject({ accepted: ['t1'], rejected: ['t1'] });
+    }
+    expect(service.received).toHaveLength(4);
+  });
+
+  it('got does not send a generator again', async () => {
+    await using service = await ResourceService.start((_, response) => response.writeHead(401).end());
+    const body = (function* () {
+      yield 'part';
+    })();
+    const client = clientFor(new NumberedTokens(), service.origin).extend({ throwHttpErrors: false });
+    expect((await client.post(service.origin, { body })).statusCode).toBe(401);
+    expect(service.received.map((received) => received.body)).toEqual(['part']);
   });
 
   it("got still runs the caller's hooks and its own retries", async () => {

@@ -1,18 +1,29 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { Readable } from 'node:stream';
-import { Agent, FormData, interceptors, Pool, request, upgrade } from 'undici';
+import { PassThrough, Readable } from 'node:stream';
+import { Agent, FormData, fetch, interceptors, MockAgent, Pool, request, stream, upgrade } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { ownerTokenInterceptor } from '../../src/adapters/undici.ts';
 import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../src/calling/owner-fetch.ts';
+import { OwnerTokenError } from '../../src/errors.ts';
 import { adapterSuite, type Client } from '../helpers/adapter-suite.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { NumberedTokens } from '../helpers/numbered-tokens.ts';
+import type { RawOptions } from '../helpers/print-suite.ts';
 import { ResourceService } from '../helpers/resource-service.ts';
 
 const dispatcherFor = (call: OwnerFetch) =>
   new Agent().compose(ownerTokenInterceptor(call), interceptors.redirect({ maxRedirections: 5 }));
+
+/** The same `getToken`, which fails after so many calls. */
+const failingAfter = (count: number, getToken: NumberedTokens['getToken']): NumberedTokens['getToken'] => {
+  let calls = 0;
+  return async (...args) => {
+    if (calls++ >= count) throw new OwnerTokenError('endpoint_unavailable', 'no');
+    return getToken(...args);
+  };
+};
 
 const makeClient =
   (call: OwnerFetch): Client =>
@@ -22,7 +33,26 @@ const makeClient =
   };
 
 describe('undici', () => {
-  adapterSuite({ name: 'undici', makeClient });
+  /** undici's own limit is on the time to the headers. */
+  const dispatcherTo = (call: OwnerFetch, { ca, timeoutMs = 300_000 }: RawOptions) =>
+    new Agent({ connect: { ca }, headersTimeout: timeoutMs }).compose(
+      ownerTokenInterceptor(call),
+      interceptors.redirect({ maxRedirections: 5 }),
+    );
+
+  adapterSuite({
+    name: 'undici',
+    makeClient,
+    raw: {
+      request: (call, url, options) =>
+        request(url, { dispatcher: dispatcherTo(call, options), signal: options.signal }),
+      fetch: (call, url, options) => fetch(url, { dispatcher: dispatcherTo(call, options), signal: options.signal }),
+      stream: (call, url, options) =>
+        stream(url, { method: 'GET', dispatcher: dispatcherTo(call, options), signal: options.signal }, () =>
+          new PassThrough().resume(),
+        ),
+    },
+  });
 
   const callFor = (tokens: NumberedTokens, origin: string) =>
     ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)));
@@ -92,6 +122,28 @@ describe('undici', () => {
     }
   });
 
+  it('undici reads at most 64 KiB of a 401 response that it discards', async () => {
+    const aborted: Error[] = [];
+    const controller = { abort: (reason: Error) => aborted.push(reason) };
+    type Handler = Required<Parameters<ReturnType<ReturnType<typeof ownerTokenInterceptor>>>[1]> & {
+      onResponseStart(...args: unknown[]): void;
+      onResponseData(...args: unknown[]): void;
+    };
+    const handlers: Handler[] = [];
+    const send = ownerTokenInterceptor(callFor(new NumberedTokens(), 'https://api.example'))((_, handler) => {
+      handlers.push(handler as Handler);
+      return true;
+    });
+    send({ origin: 'https://api.example', path: '/' }, {});
+    await settle();
+    const [first] = handlers;
+    first?.onResponseStart(controller, 401, {});
+    first?.onResponseData(controller, Buffer.alloc(65_536));
+    expect(aborted).toEqual([]);
+    first?.onResponseData(controller, Buffer.alloc(1));
+    expect(aborted).toHaveLength(1);
+  });
+
   it('undici presents the token when the protocol is upgraded', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -106,6 +158,73 @@ describe('undici', () => {
     expect(presented).toBe('Bearer t1');
     socket.destroy();
     server.close();
+  });
+
+  it('undici sends the token where the origin says, also if the path or the URL object says otherwise', async () => {
+    await using evil = await ResourceService.start();
+    await using service = await ResourceService.start();
+    const tokens = new NumberedTokens();
+    const dispatcher = dispatcherFor(callFor(tokens, service.origin));
+    const host = new URL(service.origin).host;
+    for (const path of [`//${host}/x`, `${service.origin}/x`]) {
+      await expect(request({ origin: evil.origin, path, method: 'GET', dispatcher } as never)).rejects.toThrow();
+      await expect(dispatcher.request({ origin: evil.origin, path, method: 'GET' })).rejects.toThrow();
+    }
+    const origin = new URL(service.origin);
+    let open = () => {};
+    tokens.gate = new Promise((resolve) => {
+      open = resolve;
+    });
+    const options = { origin, path: '/x', method: 'GET' } as const;
+    const answer = dispatcher.request(options);
+    origin.href = evil.origin;
+    open();
+    expect((await answer).statusCode).toBe(200);
+    expect([service.tokens, evil.connections]).toEqual([['t1'], 0]);
+  });
+
+  it('undici sends no token with a complete URL for a path, which a proxy would follow', async () => {
+    await using service = await ResourceService.start();
+    const dispatcher = dispatcherFor(callFor(new NumberedTokens(), service.origin));
+    const options = { origin: service.origin, path: 'http://elsewhere.example/', method: 'GET' } as const;
+    await expect(dispatcher.request(options)).rejects.toThrow('begin with a slash');
+    expect(service.connections).toBe(0);
+  });
+
+  it('undici follows no redirect unchecked, should the redirect interceptor be placed before this one', async () => {
+    await using evil = await ResourceService.start();
+    await using service = await ResourceService.start((_, response) => {
+      response.writeHead(302, { location: evil.origin }).end();
+    });
+    const rules = callRules(
+      { present: (token, headers) => headers.set('x-token', token.value) },
+      rulesOfSource(service.origin),
+    );
+    const dispatcher = new Agent().compose(
+      interceptors.redirect({ maxRedirections: 5 }),
+      ownerTokenInterceptor(ownerFetchFor(new NumberedTokens(), 'key', rules)),
+    );
+    expect((await request(service.origin, { dispatcher })).statusCode).toBe(302);
+    expect([service.received.length, evil.connections]).toEqual([1, 0]);
+  });
+
+  it('undici passes on a 401 of a dispatcher that cannot pause, with its body', async () => {
+    const agent = new MockAgent();
+    agent.disableNetConnect();
+    const tokens = new NumberedTokens();
+    const dispatcher = agent.compose(ownerTokenInterceptor(callFor(tokens, 'http://api.example')));
+    const pool = agent.get('http://api.example');
+    const options = { origin: 'http://api.example', path: '/', method: 'GET' } as const;
+    for (const last of [401, 200]) {
+      pool.intercept({ path: '/' }).reply(401, 'refused');
+      pool.intercept({ path: '/' }).reply(last, 'last');
+      const { statusCode, body } = await dispatcher.request(options);
+      expect([statusCode, await body.text()]).toEqual([last, 'last']);
+    }
+    pool.intercept({ path: '/' }).reply(401, 'refused');
+    tokens.getToken = failingAfter(1, tokens.getToken.bind(tokens));
+    const { statusCode, body } = await dispatcher.request(options);
+    expect([statusCode, await body.text()]).toEqual([401, 'refused']);
   });
 
   it('undici needs an origin in the options of each call', async () => {

@@ -207,6 +207,13 @@ describe('a redirect', () => {
     expect(await adviceForService(toHttps)).toContain('Use https:// in OTR_BASE_URL');
   });
 
+  it('advice on a redirect names no target whose host repeats a secret in lower case', async () => {
+    const env = { ...CANARIES, OTR_ACCESS_KEY: 'Canary-Key-2' };
+    const to = answers(302, '', { location: `https://${env.OTR_ACCESS_KEY}.example.com/` });
+    const advice = await withServer(to, (port) => adviceFor({ ...env, OTR_BASE_URL: `http://127.0.0.1:${port}` }));
+    expect(advice).not.toContain('example.com');
+  });
+
   it.each([{ location: 'https://canary-secret.example.com/' }, { location: 'https://%00' }, {}] as Record<
     string,
     string

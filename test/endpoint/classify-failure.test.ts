@@ -6,6 +6,7 @@ import {
   oauthErrorOf,
   type UnusableBody,
 } from '../../src/endpoint/classify-failure.ts';
+import { SentValues } from '../../src/endpoint/echoes.ts';
 import { type ExchangeResult, redirected } from '../../src/endpoint/http-exchange.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 
@@ -112,6 +113,50 @@ it('an answer of 429 is a rate limit and of 5xx an outage, whatever code it brin
   ]);
   expect(classified({ status: 503, body: { error: 'invalid_client' } })).toEqual(UNAVAILABLE);
   expect(errorFor({ status: 503, body: { error: 'server_error' } }).oauthError).toBe('server_error');
+});
+
+it.each(['temporarily_unavailable', 'server_error', 'slow_down'])(
+  'an answer of %s is the endpoint’s and can be retried, whatever its status',
+  (error) => {
+    for (const status of [400, 401, 403, 404, 405, 415, 499, 500]) {
+      expect(classified({ status, body: { error } })).toEqual(UNAVAILABLE);
+      expect(errorFor({ status, body: { error } })).toMatchObject({ retryable: true, oauthError: error });
+    }
+    expect(classified({ status: 429, body: { error } })[0]).toBe('rate_limited');
+  },
+);
+
+describe('a refusal of credentials with white space', () => {
+  const body = { error: 'invalid_client' };
+  const messageFor = (credentials: Record<string, string>, failed: Failed = { status: 401, body }) =>
+    errorFor(failed, { credentials }).message;
+  const good = { clientId: 'id', clientSecret: 's e c', 'the access key': 'key' };
+
+  it.each(['x\n', 'x\r\n', ' x', 'x\t', '\u00a0x', 'x\u200b', '\ufeffx', '\n'])(
+    'a refusal of credentials with white space names them without their value: %j',
+    (value) => {
+      expect(messageFor({ ...good, clientSecret: value })).toBe(
+        'the token endpoint responded with 401 (invalid_client); white space at the beginning or end of clientSecret',
+      );
+    },
+  );
+
+  it('a refusal of credentials with white space names all of them, whichever scope the failure was given', () => {
+    const credentials = { clientId: 'id\n', clientSecret: 'secret', 'the access key': ' key' };
+    const named = 'white space at the beginning or end of clientId and the access key';
+    expect(messageFor(credentials, { status: 400, body: { error: 'invalid_grant' } })).toContain(named);
+    for (const failureScope of ['owner', 'client', 'endpoint'] as const) {
+      const classifyFailure = () => failureScope;
+      expect(errorFor({ status: 401, body }, { credentials, classifyFailure }).message).toContain(named);
+    }
+  });
+
+  it('a refusal of credentials without white space says nothing of it, nor does a failure that is no refusal', () => {
+    expect(messageFor(good)).not.toContain('white space');
+    for (const failed of [{ status: 503 }, { status: 429 }, { error: TIMEOUT }, { status: 200, problem: 'empty' }]) {
+      expect(messageFor({ ...good, clientId: 'x\n' }, failed)).not.toContain('white space');
+    }
+  });
 });
 
 it('an answer of 405 goes by its code where it brings one', () => {
@@ -224,7 +269,7 @@ describe('a complete answer with a problem', () => {
   const problem = 'the token is empty';
 
   it('a complete answer with a problem is a bad answer, and the message names the problem', () => {
-    const failed = { status: 200, problem, body: { error: 'server_error' } };
+    const failed = { status: 200, problem, body: { error: 'no_such_error' } };
     expect(classified(failed)).toEqual(BAD_ANSWER);
     expect(errorFor(failed)).toMatchObject({ status: 200, message: expect.stringContaining(problem) });
   });
@@ -232,6 +277,8 @@ describe('a complete answer with a problem', () => {
   it.each([
     ['invalid_grant', 'owner_refused', 'owner'],
     ['invalid_client', 'client_refused', 'client'],
+    ['server_error', 'endpoint_unavailable', 'endpoint'],
+    ['slow_down', 'endpoint_unavailable', 'endpoint'],
   ])(
     'a complete answer with a problem is classified by its OAuth code %s, as some services answer errors with 200',
     (error, code, scope) => {
@@ -241,6 +288,11 @@ describe('a complete answer with a problem', () => {
       );
     },
   );
+});
+
+it('a date in Retry-After counts from the Date of the same response', () => {
+  const [date, retryAfter] = [NOW_MS - 9e6, NOW_MS - 9e6 + 20_000].map((ms) => new Date(ms).toUTCString());
+  expect(errorFor({ status: 429, date, retryAfter })).toMatchObject({ retryAfterMs: 20_000 });
 });
 
 it('classifyFailure is shown the kind of a failure and whatever is known of it', () => {
@@ -289,19 +341,21 @@ it('classifyFailure that throws, or says what is no scope, is a failure of the u
 it.each([[null], ['invalid_grant'], [[]], [{}], [{ error: 7 }], [{ error: 'Invalid Grant' }], [{ error: '' }]])(
   'the OAuth code is not in %j',
   (body) => {
-    expect(oauthErrorOf(body, [])).toBeUndefined();
+    expect(oauthErrorOf(body, new SentValues([]))).toBeUndefined();
   },
 );
 
 it('the OAuth code is dropped where it may be an echo of what was sent, in whole, in part, or within more', () => {
   for (const error of ['correct_horse_battery', 'horse_battery', 'bad_correct_horse_battery', 'horse']) {
-    expect(oauthErrorOf({ error }, ['id', 'Correct_Horse_Battery'])).toBeUndefined();
+    expect(oauthErrorOf({ error }, new SentValues(['id', 'Correct_Horse_Battery']))).toBeUndefined();
   }
-  expect(oauthErrorOf({ error: 'key_revoked' }, ['Correct_Horse_Battery'])).toBe('key_revoked');
+  expect(oauthErrorOf({ error: 'key_revoked' }, new SentValues(['Correct_Horse_Battery']))).toBe('key_revoked');
 });
 
 it('the OAuth code is kept where it is a word of the standard, whatever was sent', () => {
-  expect(oauthErrorOf({ error: 'invalid_client' }, ['client', 'a', 'my_invalid_client_key'])).toBe('invalid_client');
+  expect(oauthErrorOf({ error: 'invalid_client' }, new SentValues(['client', 'a', 'my_invalid_client_key']))).toBe(
+    'invalid_client',
+  );
 });
 
 describe('the description', () => {
@@ -313,6 +367,18 @@ describe('the description', () => {
     expect(shownOf('a\r\nb\u001b[31m\u202ec')).toBe('a b [31m c');
     expect(shownOf('x'.repeat(1_000))).toHaveLength(300);
     for (const none of ['', '\n', 7, {}, undefined]) expect(shownOf(none)).toBeUndefined();
+  });
+
+  it('the description is compared with what was sent as far as it is shown, and a little further', () => {
+    const key = 'k-0123456789abcdef';
+    expect(shownOf(`${'x'.repeat(290)} ${key}`, [key])).toBeUndefined();
+    expect(shownOf(`${'x'.repeat(300)}${key}`, [key])).toBeUndefined();
+    expect(shownOf(`${'x'.repeat(60_000)}${key}`, [key])).toBe('x'.repeat(300));
+  });
+
+  it('the description is dropped if what was sent is too long to be compared with it', () => {
+    expect(shownOf('wrong', ['k'.repeat(2_000)])).toBe('wrong');
+    expect(shownOf('wrong', ['k'.repeat(16_384)])).toBeUndefined();
   });
 
   it('the description is dropped where it repeats what was sent, also with white space in between', () => {

@@ -1,5 +1,9 @@
-import { describe, expect, it } from 'vitest';
-import { formEncoded, isPartOfSent, repeatsSent } from '../../src/endpoint/echoes.ts';
+import { describe, expect, it, vi } from 'vitest';
+import { formEncoded, SentValues } from '../../src/endpoint/echoes.ts';
+import { seeded } from '../helpers/seeded.mjs';
+
+const repeatsSent = (text: string, sent: string[]) => new SentValues(sent).areRepeatedIn(text);
+const isPartOfSent = (text: string, sent: string[]) => new SentValues(sent).contain(text);
 
 const SECRET = 'Sécret & key/+="7c51"';
 
@@ -39,6 +43,55 @@ it('a text is part of what was sent in clear or encoded, however short', () => {
   expect(isPartOfSent('KEY', [SECRET])).toBe(true);
   expect(isPartOfSent('%3d%22', [SECRET])).toBe(true);
   expect(isPartOfSent('owner', [SECRET])).toBe(false);
+});
+
+const random = seeded(7);
+const letters = (length: number) =>
+  Array.from({ length }, () => 'abcdefghijklmnopqrstuvwxyz'[Math.floor(random() * 26)]).join('');
+
+it('a text repeats what was sent if it holds any eight characters of it, wherever they are', () => {
+  for (const length of [9, 36, 300]) {
+    const key = letters(length);
+    for (let at = 0; at + 8 <= length; at++) {
+      expect(repeatsSent(`${letters(20)} ${key.slice(at, at + 8)}${letters(20)}`, ['id', key])).toBe(true);
+      expect(repeatsSent(`${key.slice(at, at + 7)} ${key.slice(at + 7)}`.slice(0, 8), ['id', key])).toBe(false);
+    }
+  }
+});
+
+it('a text is compared with what was sent in time in proportion to both lengths, not to their product', () => {
+  let read = 0;
+  const { includes, charCodeAt } = String.prototype;
+  vi.spyOn(String.prototype, 'includes').mockImplementation(function (this: string, ...args) {
+    read += this.length;
+    return includes.apply(this, args);
+  });
+  vi.spyOn(String.prototype, 'charCodeAt').mockImplementation(function (this: string, ...args) {
+    read++;
+    return charCodeAt.apply(this, args);
+  });
+  const alphabet = 'abcdefghijklmnopqrstuvwxyz';
+  const costs = [alphabet, 'z', 'aaaaaaab'].flatMap((text) =>
+    [letters(2_000), 'b'.repeat(2_000), '&'.repeat(2_000)].map((key) => {
+      read = 0;
+      repeatsSent(text.repeat(600).slice(0, 600), [key]);
+      return read;
+    }),
+  );
+  vi.restoreAllMocks();
+  // Two readings of each of nine forms, of which some are five times as long as the value.
+  expect(Math.max(...costs)).toBeLessThan(100_000);
+  expect(Math.min(...costs)).toBeGreaterThan(2_000);
+});
+
+it('every text counts as an echo of values that are too long or too many to be compared', () => {
+  for (const fits of [['b'.repeat(2_048)], Array.from({ length: 64 }, (_, at) => `value ${at}`)]) {
+    expect([repeatsSent('wrong', fits), isPartOfSent('wrong', fits)]).toEqual([false, false]);
+    const exceeds = [...fits, 'b'];
+    expect([repeatsSent('wrong', exceeds), isPartOfSent('wrong', exceeds)]).toEqual([true, true]);
+  }
+  // In bytes, because some encodings have several characters for each.
+  expect(repeatsSent('wrong', ['€'.repeat(1_000)])).toBe(true);
 });
 
 it.each([

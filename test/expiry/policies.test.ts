@@ -151,6 +151,16 @@ describe('E5: what a JWT says of itself', () => {
     expect(lifetimeOf(jwt({ exp: NOW_S + 60, iat: 'yesterday' }))).toBe(60_000);
   });
 
+  it('E5: jwtExp counts from the service’s time without a readable iat, unless that is not before exp', () => {
+    const lifetimeAt = (serviceTimeMs: number, claims: object) =>
+      jwtExp().lifetimeMs({ token: jwt(claims), requestedAtMs: NOW_MS, serviceTimeMs });
+    for (const offMs of [-86_400_000, -60_000, 60_000, 86_400_000]) {
+      expect(lifetimeAt(NOW_MS + offMs, { exp: NOW_S + offMs / 1_000 + 60 })).toBe(60_000);
+    }
+    expect(lifetimeAt(NOW_MS + 60_000, { exp: NOW_S + 60 })).toBe(60_000);
+    expect(lifetimeAt(NOW_MS, { iat: NOW_S - 60, exp: NOW_S + 60 })).toBe(120_000);
+  });
+
   it('E5: jwtExp counts from now when asked outside a registry', () => {
     const leastMs = Date.now();
     const nowMs = 4e12 - (jwtExp().lifetimeMs({ token: jwt({ exp: 4e9 }) }) as number);

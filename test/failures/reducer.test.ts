@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/errors.ts';
+import { circuitOf } from '../../src/failures/blame.ts';
 import {
   type FailedEvent,
   type Health,
@@ -256,7 +257,7 @@ describe('the pace', () => {
 });
 
 it('repeated failures of the same owners begin no check', () => {
-  expect(known().fails('abc', DOWN, { ownerFailures: 1 }).health.blame.phase).toBe('closed');
+  expect(known().fails('abc', DOWN, { ownerFailures: 1 }).health.blame.state.phase).toBe('closed');
 });
 
 it('an owner pauses for as long as the endpoint at most before the first success, unless the answer is about it', () => {
@@ -365,7 +366,7 @@ describe('the scope of a failure, and its owner’s pause', () => {
 
   it('a failure that opens the circuit while canaries are in flight has the scope of the circuit, and no pause of its owner', () => {
     const story = known().fails('abc').asked(undefined);
-    expect(story.health.blame.circuit).toMatchObject({ scope: 'endpoint' });
+    expect(circuitOf(story.health.blame)).toMatchObject({ scope: 'endpoint' });
     const old = known()
       .fails('abc')
       .asked('2')

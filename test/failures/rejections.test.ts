@@ -15,7 +15,11 @@ const old = new AccessToken({
   ...{ issuedAtMs: 0, refreshAtMs: 1, expiresAtMs: 2 },
 });
 
-function reject(state: RejectionState | undefined, nowMs: number, more: { hasAccepts?: boolean; capMs?: number } = {}) {
+function reject(
+  state: RejectionState | undefined,
+  nowMs: number,
+  more: { hasAccepts?: boolean; capMs?: number; elsewhere?: boolean } = {},
+) {
   const slot = { owner: 'owner_x' };
   return afterRejection(state, { now: at(nowMs), ageMs: 7, hasAccepts: true, capMs: CAP_MS, slot, ...more });
 }
@@ -30,6 +34,14 @@ function unproven(rows = 0): RejectionState {
 describe('a rejection', () => {
   it('of a token that nothing is known about has it replaced', () => {
     expect(reject(undefined, 5)).toEqual({ kind: 'replacing', row: undefined, firstRejectedAtMs: 5, ageMs: 7 });
+  });
+
+  it('in another process has a token replaced that is unproven or kept, and the row goes on', () => {
+    const kept = reject(unproven(1), 1_100);
+    expect(kept.kind).toBe('kept');
+    for (const state of [kept, unproven(1)]) {
+      expect(reject(state, 1_200, { elsewhere: true })).toMatchObject({ kind: 'replacing', row: state.row });
+    }
   });
 
   it('of a token that is being replaced changes nothing', () => {

@@ -81,10 +81,9 @@ describe.each(TRANSPORTS)('through %s', (name, transport) => {
       ['[]', '[]'],
       ['nothing', ''],
       ['HTML', '<html>maintenance</html>'],
-      ['a byte order mark', '\ufeff{"access_token":"t"}'],
+      ['a token that is no UTF-8', Buffer.from('{"access_token":"t\xff"}', 'latin1')],
       ['cut JSON', '{"access_token":"t'],
       ['two JSON texts', '{"access_token":"t"}{"access_token":"u"}'],
-      ['characters that are no UTF-8', Buffer.from('{"access_token":"t","x":"\xff"}', 'latin1')],
       ['JSON that nests without end', '['.repeat(60_000)],
       ['an object with an error of no standard', '{"error":"no_such_error"}'],
       ['an empty token', '{"access_token":""}'],
@@ -92,7 +91,6 @@ describe.each(TRANSPORTS)('through %s', (name, transport) => {
       ['a token of 1 MB', JSON.stringify({ access_token: 'x'.repeat(1_000_000) })],
       ['a token of 17 KB', JSON.stringify({ access_token: 'x'.repeat(17_000) })],
       ['a line break in the token', '{"access_token":"a\\r\\nX-Evil: 1"}'],
-      ['a line break in the token type', '{"access_token":"a","token_type":"Bearer\\r\\nX-Evil:"}'],
     ])(`J3 through ${name}, a 200 that is no grant is invalid_response: %s`, async (_what, body) => {
       service.next(status(200, body, { 'content-type': 'application/json' }));
       const error = await failureOf(endpoint(transport).requestToken('key'));

@@ -48,7 +48,9 @@ const ANSWERS: Record<string, Answer> = {
   'a 200 with the request and no token': (call) => json(200, call.fields)(call),
   'a 200 with a token that no header can carry': json(200, { access_token: `${SECRETS.token}\r\nx: y` }),
   'a 200 with a token in the wrong place': json(200, { token: SECRETS.token, access_token: [SECRETS.token] }),
-  'a token type that is the token': json(200, { access_token: SECRETS.token, token_type: `${SECRETS.token} x` }),
+  'a token type that is the token': json(200, { access_token: `${SECRETS.token}2`, token_type: `${SECRETS.token} x` }),
+  'a token type that is the secret': (call) =>
+    json(200, { access_token: `${SECRETS.token}3`, token_type: call.fields.client_secret })(call),
   'a lifetime that is the token': json(200, { access_token: SECRETS.token, expires_in: SECRETS.token }),
   'cut JSON': status(200, `{"access_token":"${SECRETS.token}"`),
   'headers with everything': (call) =>
@@ -138,6 +140,7 @@ describe('G1', () => {
         'pause.began',
         'pause.lifted',
         'lifetime.unknown',
+        'scheme.unknown',
         'registry.closed',
       ]),
     );

@@ -9,6 +9,8 @@ import {
 } from '../../src/calling/owner-fetch.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { NumberedTokens } from './numbered-tokens.ts';
+import { oddAddresses, WatchedServer } from './odd-addresses.ts';
+import { printSuite, type RawCall } from './print-suite.ts';
 import { ResourceService } from './resource-service.ts';
 
 export interface ClientCall {
@@ -27,10 +29,14 @@ export interface Traits {
   readonly makeClient: (call: OwnerFetch) => Client;
   /** The library's own error in what this client throws. */
   readonly causeOf?: (thrown: unknown) => unknown;
+  /** Ways to call it that differ in what they return or throw, by name. */
+  readonly raw: Readonly<Record<string, RawCall>>;
 }
 
 /** The tests that `ownerFetch` and every adapter must pass: each HTTP client obeys the same rules. */
-export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown }: Traits): void {
+export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, raw }: Traits): void {
+  printSuite(name, raw);
+
   const clientFor = (tokens: NumberedTokens, origin: string, options?: OwnerFetchOptions) =>
     makeClient(ownerFetchFor(tokens, 'key', callRules(options, rulesOfSource(origin))));
   const accepting = (...good: string[]) =>
@@ -70,7 +76,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown }:
     expect(service.received[0]?.headers).toMatchObject({ 'x-token': 't1', authorization: 'Basic mine' });
   });
 
-  it(`${name} repeats a call once after a 401, with another token and the same body`, async () => {
+  it(`${name} makes a call once more after a 401, with another token and the same body`, async () => {
     await using service = await accepting('t2');
     const tokens = new NumberedTokens();
     const answer = await clientFor(tokens, service.origin)(service.origin, { method: 'POST', body: 'text' });
@@ -88,6 +94,40 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown }:
     expect(await clientFor(tokens, service.origin)(service.origin)).toEqual({ status: 401, body: 'refused' });
     expect(service.tokens).toEqual(['t1', 't2']);
     expect(tokens).toMatchObject({ rejected: ['t1', 't2'], accepted: [] });
+  });
+
+  it(`${name} makes a call once more with the same token if there is no other, and never a third time`, async () => {
+    await using service = await accepting();
+    const tokens = new NumberedTokens();
+    tokens.reject = (_, { value }) => tokens.rejected.push(value) > 0;
+    const answer = await clientFor(tokens, service.origin)(service.origin, { method: 'POST', body: 'text' });
+    expect(answer).toEqual({ status: 401, body: 'refused' });
+    expect(service.tokens).toEqual(['t1', 't1']);
+    expect(tokens.rejected).toEqual(['t1', 't1']);
+  });
+
+  it(`${name} returns the 401 if no other token can be obtained, not the error of the token service`, async () => {
+    await using service = await accepting();
+    const tokens = new NumberedTokens();
+    tokens.reject = (_, { value }) => {
+      tokens.failure = new OwnerTokenError('endpoint_unavailable', 'no');
+      return tokens.rejected.push(value) > 0;
+    };
+    expect(await clientFor(tokens, service.origin)(service.origin)).toEqual({ status: 401, body: 'refused' });
+    expect([service.tokens, tokens.rejected, tokens.asked]).toEqual([['t1'], ['t1'], 2]);
+  });
+
+  it(`${name} ends with the signal while it waits for another token after a 401`, async () => {
+    await using service = await accepting();
+    const tokens = new NumberedTokens();
+    const aborting = new AbortController();
+    tokens.reject = () => {
+      tokens.gate = new Promise(() => {});
+      setImmediate(() => aborting.abort());
+      return true;
+    };
+    await expect(clientFor(tokens, service.origin)(service.origin, { signal: aborting.signal })).rejects.toThrow();
+    expect(service.tokens).toEqual(['t1']);
   });
 
   it(`${name} does not send a stream again, but returns the 401 and rejects its token`, async () => {
@@ -155,6 +195,19 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown }:
       expect(target.received).toMatchObject([{ path: '/end', token: 't1' }, { headers: { 'x-token': 't1' } }]);
     });
 
+    it(`${name} makes one hop of a call once more, however many refuse the token`, async () => {
+      const statuses = [401, 302, 401];
+      await using service = await ResourceService.start((_, response, index) => {
+        response.writeHead(statuses[index] ?? 200, { location: '/end' }).end();
+      });
+      const tokens = new NumberedTokens();
+      expect((await clientFor(tokens, service.origin)(service.origin)).status).toBe(401);
+      expect([service.tokens, tokens.rejected]).toEqual([
+        ['t1', 't2', 't2'],
+        ['t1', 't2'],
+      ]);
+    });
+
     it(`${name} refuses a redirect to any other origin, and sends nothing there`, async () => {
       await using target = await ResourceService.start();
       for (const status of [301, 302, 303, 307, 308]) {
@@ -166,5 +219,39 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown }:
       }
       expect(target.connections).toBe(0);
     });
+  });
+
+  describe('odd addresses', () => {
+    /** In two headers, because a client may drop `Authorization` by itself. */
+    const present = (token: { value: string }, headers: Headers) => {
+      headers.set('authorization', `Bearer ${token.value}`);
+      headers.set('x-token', token.value);
+    };
+
+    for (const way of ['as the address of a call', 'as the target of a redirect'] as const) {
+      it(`${name} sends no token to a server that is not allowed, with several hundred odd addresses ${way}`, async () => {
+        await using evil = await WatchedServer.start();
+        const addresses: string[] = [];
+        await using good = await WatchedServer.start((path) => {
+          if (path.includes('again')) return 'next';
+          const [, index] = /^\/from\/(\d+)$/.exec(path) ?? [];
+          return index === undefined ? undefined : Buffer.from(addresses[Number(index)] ?? '').toString('latin1');
+        });
+        addresses.push(...oddAddresses({ good: good.host, evil: evil.host }));
+        expect(addresses.length).toBeGreaterThan(400);
+        const client = clientFor(new NumberedTokens(7_654_321), `http://${good.host}`, { present });
+        const urls = way.includes('redirect') ? addresses.map((_, at) => `http://${good.host}/from/${at}`) : addresses;
+        const reached = new Set<string>();
+        for (const [at, url] of urls.entries()) {
+          const before = good.received.length;
+          await client(url, { signal: AbortSignal.timeout(10_000) }).catch(() => {});
+          if (evil.received.splice(0).some((text) => text.includes('7654321'))) reached.add(addresses[at] ?? '');
+          if (way.includes('redirect')) expect(good.received.length, url).toBeGreaterThan(before);
+        }
+        expect([...reached]).toEqual([]);
+        // Some of them do lead to the server that may have the token.
+        expect(good.received.filter((text) => /^x-token: t7654321/im.test(text)).length).toBeGreaterThan(100);
+      });
+    }
   });
 }

@@ -1,4 +1,4 @@
-import { type Blame, type BlameEvent, initialBlame, reduceBlame } from '../../src/failures/blame.ts';
+import { type Blame, type BlameEvent, circuitOf, initialBlame, reduceBlame } from '../../src/failures/blame.ts';
 import { OwnerTokenError } from '../../src/index.ts';
 
 const RANGE = { baseMs: 1_000, capMs: 10_000 };
@@ -23,9 +23,12 @@ export function breakerTransitions(): string[] {
     step({ kind: 'failed', ...sent(owner, isTrial), error, ownerFailures: 0, jitter: 0 });
   const ask = (owner: string) => step({ kind: 'asked', owner, jitter: 0 });
   const on = (event: string, act: () => void) => {
-    const { phase, circuit } = blame;
+    const { phase } = blame.state;
+    const circuit = circuitOf(blame);
     act();
-    if (blame.phase !== phase || blame.circuit !== circuit) transitions.add(`${phase} ${blame.phase}: ${event}`);
+    if (blame.state.phase !== phase || circuitOf(blame) !== circuit) {
+      transitions.add(`${phase} ${blame.state.phase}: ${event}`);
+    }
   };
   const known = () => {
     blame = initialBlame(RANGES);

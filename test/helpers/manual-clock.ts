@@ -55,6 +55,11 @@ export class ManualClock implements Clock {
     this.#wallMs += ms;
   }
 
+  /** The event loop is blocked: both clocks move, and timers that become due run only at the next `advance`. */
+  block(ms: number): void {
+    this.#moveTo(this.#monotonicMs + ms);
+  }
+
   #moveTo(monotonicMs: number): void {
     this.#wallMs += monotonicMs - this.#monotonicMs;
     this.#monotonicMs = monotonicMs;
@@ -70,8 +75,8 @@ export class ManualClock implements Clock {
 }
 
 /** Runs everything that is ready: microtasks, and what they queue. No time passes on any manual clock. */
-export async function settle(): Promise<void> {
-  for (let round = 0; round < 3; round++) await new Promise((resolve) => setImmediate(resolve));
+export async function settle(rounds = 3): Promise<void> {
+  for (let round = 0; round < rounds; round++) await new Promise((resolve) => setImmediate(resolve));
 }
 
 /**

@@ -5,7 +5,9 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from './loopback-certificate.ts';
 
 /** A request that a {@link ResourceService} received. */
 export interface Received {
@@ -28,9 +30,9 @@ export class ResourceService implements AsyncDisposable {
   readonly origin: string;
   readonly #server: Server;
 
-  private constructor(server: Server) {
+  private constructor(server: Server, scheme: string) {
     this.#server = server;
-    this.origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    this.origin = `${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}`;
     server.on('connection', (socket) => {
       this.connections++;
       this.sockets.add(socket);
@@ -39,10 +41,14 @@ export class ResourceService implements AsyncDisposable {
   }
 
   /** Without a handler it answers 200 and `ok`. */
-  static async start(handler: Handler = (_, response) => response.end('ok')): Promise<ResourceService> {
-    const server = createServer();
+  static async start(
+    handler: Handler = (_, response) => response.end('ok'),
+    scheme = 'http',
+  ): Promise<ResourceService> {
+    const secure = { key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE };
+    const server = scheme === 'https' ? createSecureServer(secure) : createServer();
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const service = new ResourceService(server);
+    const service = new ResourceService(server, scheme);
     server.on('request', (request, response) => void service.#serve(handler, request, response));
     return service;
   }

@@ -1,7 +1,9 @@
 import diagnostics from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import http from 'node:http';
-import type { AddressInfo } from 'node:net';
+import http2 from 'node:http2';
+import type net from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { expect, it } from 'vitest';
 import { OwnerTokenError, OwnerTokenRegistry } from '../../src/index.ts';
@@ -54,6 +56,8 @@ class Frames {
     return this.#reader.cancel();
   }
 }
+
+const nextTurn = () => new Promise(setImmediate);
 
 /** Whether any channel of the library has a subscriber. */
 const isSubscribed = () =>
@@ -315,6 +319,22 @@ it('the stream of the live view shows circuits from their opening to their closi
   await frames.close();
 });
 
+it('the stream of the live view shows no rejection of a token that the owner no longer held', async () => {
+  const { view, registry, clock } = viewed();
+  const frames = await Frames.of(view);
+  await frames.next();
+  const old = await registry.getToken('key-1');
+  registry.forget('key-1');
+  await registry.getToken('key-1');
+  clock.advance(500);
+  const { requests } = await frames.next();
+  expect(requests.map(({ token }) => token)).toContain(old.fingerprint);
+  expect(registry.reject('key-1', old)).toBe(false);
+  clock.advance(500);
+  expect((await frames.next()).requests).toEqual([]);
+  await frames.close();
+});
+
 it('the stream of the live view keeps only the last 5,000 requests', async () => {
   const { view, registry, clock } = viewed();
   const frames = await Frames.of(view);
@@ -330,8 +350,9 @@ it('the stream of the live view keeps only the last 5,000 requests', async () =>
 
 it('the stream of the live view tells the registries of a process apart, and does not record those that it does not show', async () => {
   const clock = new ManualClock();
+  const sources = Array.from({ length: 3 }, () => ScriptedSource.answering());
   const [crm, billing, hidden] = ['crm', 'billing', 'hidden'].map(
-    (name) => new OwnerTokenRegistry({ source: ScriptedSource.answering(), clock, name }),
+    (name, at) => new OwnerTokenRegistry({ source: sources[at] as ScriptedSource, clock, name }),
   ) as [OwnerTokenRegistry, OwnerTokenRegistry, OwnerTokenRegistry];
   const fleet = { stats: () => ({ sharing: true, replicas: 3 }) } as never;
   const broken = {
@@ -348,6 +369,11 @@ it('the stream of the live view tells the registries of a process apart, and doe
   for (const registry of [hidden, billing]) await registry.getToken('key-1');
   clock.advance(500);
   expect((await frames.next()).requests).toMatchObject([{ registry: 'billing' }]);
+  sources[2]?.script((call) => call.fail(new OwnerTokenError('client_refused', 'no', { failureScope: 'client' })));
+  await errorOf(hidden.getToken('key-2'));
+  expect(hidden.stats().pauses.client).toBeDefined();
+  clock.advance(500);
+  expect((await frames.next()).outages).toEqual([]);
   await frames.close();
 });
 
@@ -380,7 +406,7 @@ it('the stream of the live view ends when its client disconnects, over node:http
   await fetch(`${server.url}/events`, { signal: client.signal });
   expect(isSubscribed()).toHaveLength(4);
   client.abort();
-  while (isSubscribed().length > 0) await new Promise(setImmediate);
+  while (isSubscribed().length > 0) await nextTurn();
 });
 
 it('the stream of the live view serves at most fifty pages at once', async () => {
@@ -391,12 +417,159 @@ it('the stream of the live view serves at most fifty pages at once', async () =>
   expect(isSubscribed()).toEqual([]);
 });
 
+/** A host that has not decided yet, and how it decides. */
+function undecided() {
+  const decisions: ((isAllowed: boolean) => void)[] = [];
+  const authorize = () => new Promise<boolean>((resolve) => decisions.push(resolve));
+  const allowAll = () => decisions.splice(0).map((decide) => decide(true));
+  return { ...viewed({ authorize }), asked: () => decisions.length, allowAll };
+}
+
+it('the stream of the live view never serves more than fifty pages, even if all of them are allowed at once', async () => {
+  const { view, allowAll } = undecided();
+  const answers = Array.from({ length: 60 }, () => ask(view, '/events'));
+  allowAll();
+  const answered = await Promise.all(answers);
+  const statuses = answered.map(({ status }) => status);
+  await Promise.all(answered.map(({ body }) => body?.cancel()));
+  expect(statuses.filter((status) => status === 200)).toHaveLength(50);
+  expect(statuses.filter((status) => status === 503)).toHaveLength(10);
+});
+
+it.each<[string, (request: Request, gone: () => AbortController) => Request]>([
+  ['its signal is aborted', (request, gone) => new Request(request, { signal: gone().signal })],
+  [
+    'the server creates its signal when that is first read',
+    (request, gone) => Object.defineProperty(request, 'signal', { get: () => gone().signal }),
+  ],
+])(
+  'a page of the live view that leaves while the host decides takes no place, over fetch: %s',
+  async (_, signalled) => {
+    const { view, asked, allowAll } = undecided();
+    const leaving = Array.from({ length: 60 }, async () => {
+      let controller: AbortController | undefined;
+      const gone = () => (controller ??= new AbortController());
+      const answered = view.fetch(signalled(new Request('http://backend.example/events'), gone));
+      controller?.abort();
+      return answered;
+    });
+    expect(asked()).toBe(60);
+    allowAll();
+    const answers = await Promise.all(leaving);
+    expect(isSubscribed()).toEqual([]);
+    await expect(answers[0]?.text()).rejects.toThrow('the page is gone');
+    const stays = ask(view, '/events');
+    allowAll();
+    const stayed = await stays;
+    expect([stayed.status, isSubscribed().length]).toEqual([200, 4]);
+    await stayed.body?.cancel();
+  },
+);
+
+const SERVERS: [string, (handler: http.RequestListener) => net.Server, (port: number) => { destroy(): void }][] = [
+  [
+    'HTTP/1.1',
+    (handler) => http.createServer(handler),
+    (port) => http.get({ port, path: '/events' }).on('error', () => {}),
+  ],
+  [
+    'HTTP/2',
+    (handler) => http2.createServer(handler as never),
+    (port) => {
+      const session = http2.connect(`http://127.0.0.1:${port}`).on('error', () => {});
+      session.request({ ':path': '/events' }).on('error', () => {});
+      return session;
+    },
+  ],
+];
+
+it.each(SERVERS)(
+  'a page of the live view that leaves while the host decides takes no place, over %s',
+  async (_, serve, visit) => {
+    const { view, asked, allowAll } = undecided();
+    let closed = 0;
+    const server = serve((req, res) => {
+      res.once('close', () => closed++);
+      view.node(req, res);
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const visitors = Array.from({ length: 60 }, () => visit(port));
+    while (asked() < 60) await nextTurn();
+    for (const visitor of visitors) visitor.destroy();
+    while (closed < 60) await nextTurn();
+    allowAll();
+    await settle();
+    expect(isSubscribed()).toEqual([]);
+    const stays = visit(port);
+    while (asked() < 1) await nextTurn();
+    allowAll();
+    while (isSubscribed().length < 4) await nextTurn();
+    stays.destroy();
+    while (isSubscribed().length > 0) await nextTurn();
+    server.close();
+  },
+);
+
+it.each(SERVERS)(
+  'a page of the live view that left before the host passed it on takes no place, over %s',
+  async (_, serve, visit) => {
+    const { view } = viewed();
+    let answered = 0;
+    const server = serve((req, res) => {
+      visitor.destroy();
+      res.once('close', async () => {
+        await nextTurn();
+        view.node(req, res);
+        answered++;
+      });
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const visitor = visit((server.address() as AddressInfo).port);
+    while (answered === 0) await nextTurn();
+    for (let turn = 0; turn < 5; turn++) await nextTurn();
+    expect(isSubscribed()).toEqual([]);
+    server.close();
+  },
+);
+
+it('a page of the live view that the host answers itself in the meantime takes no place', async () => {
+  const { view, asked, allowAll } = undecided();
+  using server = await listen((req, res) => {
+    view.node(req, res);
+    res.writeHead(504).write('too ');
+    void settle().then(() => allowAll());
+    void settle()
+      .then(() => settle())
+      .then(() => res.end('slow'));
+  });
+  const answer = await fetch(`${server.url}/events`);
+  expect([answer.status, await answer.text(), asked()]).toEqual([504, 'too slow', 0]);
+  expect(isSubscribed()).toEqual([]);
+});
+
 it('the stream of the live view disconnects a page that does not read', async () => {
   const { view, clock, registry } = viewed();
   for (const accessKey of keys(200)) await registry.getToken(accessKey);
   await Frames.of(view);
   for (let frame = 0; frame < 50_000 && isSubscribed().length > 0; frame++) clock.advance(500);
   expect(isSubscribed()).toEqual([]);
+});
+
+it('the stream of the live view disconnects a client of node:http that does not read', async () => {
+  const { view, clock, registry, source } = viewed();
+  source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no', { failureScope: 'owner' })));
+  await Promise.allSettled(keys(200).map((accessKey) => registry.getToken(accessKey)));
+  using server = await listen(view.node);
+  const client = connect(Number(new URL(server.url).port), '127.0.0.1').pause();
+  client.write('GET /events HTTP/1.1\r\nhost: backend\r\n\r\n');
+  while (isSubscribed().length === 0) await new Promise(setImmediate);
+  for (let frame = 0; frame < 3_000 && isSubscribed().length > 0; frame++) {
+    clock.advance(500);
+    await new Promise(setImmediate);
+  }
+  expect(isSubscribed()).toEqual([]);
+  client.destroy();
 });
 
 it('the search of the live view finds owners by part of a label, in any case, failing ones first', async () => {
@@ -419,6 +592,11 @@ it('the search of the live view by access key is off by default; turned on, it g
   const found = async (accessKey: string) => (await ask(view, '/search', json({ accessKey }))).json();
   expect(await found('key-1')).toMatchObject({ owners: { default: [{ owner: 'KEY-1', phase: 'fresh' }] } });
   expect(await found('key-9')).toMatchObject({ owners: { default: [{ owner: 'KEY-9', phase: 'empty' }] } });
+  // Keys are compared byte for byte, unlike labels: white space is part of a key.
+  await registry.getToken(' key-1 ');
+  registry.forget('key-1');
+  expect(await found(' key-1 ')).toMatchObject({ owners: { default: [{ owner: ' KEY-1 ', phase: 'fresh' }] } });
+  expect(await found('key-1')).toMatchObject({ owners: { default: [{ owner: 'KEY-1', phase: 'empty' }] } });
   const refused = await ask(view, '/search', json({ accessKey: '' }));
   expect([refused.status, await refused.text()]).toEqual([
     400,

@@ -200,20 +200,21 @@ describe('metrics', () => {
     await trial;
   });
 
-  it('metrics count calls refused by an open circuit as refused lookups', async () => {
-    const error = new OwnerTokenError('endpoint_unavailable', 'down', {
-      failureScope: 'endpoint',
-      retryAfterMs: 60_000,
-    });
-    const issued = { token: 'canary-token', response: { expires_in: 100 } };
-    const requestToken = (accessKey: string) =>
-      accessKey === 'served' ? Promise.resolve(issued) : Promise.reject(error);
-    await using down = new OwnerTokenRegistry({ source: { requestToken }, name: 'crm' });
-    instrument(down, { meterProvider, tracerProvider });
-    for (const key of ['served', 'a', 'b', 'c']) await down.getToken(key).catch(() => {});
-    expect(await series('owner_token.lookups')).toEqual({ hit: 0, joined: 0, refused: 2 });
-    expect(await series('owner_token.refusals')).toEqual({ owner: 0, client: 0, endpoint: 2 });
-  });
+  it.each(['endpoint', 'client'] as const)(
+    'metrics count calls refused by an open circuit of the %s as refused lookups',
+    async (scope) => {
+      const error = new OwnerTokenError('rate_limited', 'down', { failureScope: scope, retryAfterMs: 60_000 });
+      const issued = { token: 'canary-token', response: { expires_in: 100 } };
+      const requestToken = (accessKey: string) =>
+        accessKey === 'served' ? Promise.resolve(issued) : Promise.reject(error);
+      const pauses = { [scope]: { baseMs: 20_000, capMs: 30_000 } };
+      await using down = new OwnerTokenRegistry({ source: { requestToken }, name: 'crm', pauses });
+      instrument(down, { meterProvider, tracerProvider });
+      for (const key of ['served', 'a', 'b', 'c']) await down.getToken(key).catch(() => {});
+      expect(await series('owner_token.lookups')).toEqual({ hit: 0, joined: 0, refused: 2 });
+      expect(await series('owner_token.refusals')).toEqual({ owner: 0, client: 0, endpoint: 0, [scope]: 2 });
+    },
+  );
 
   it('metrics report the outcomes of a fleet', async () => {
     const stats = { sharing: true, shared: 5, leader: 3, fallback: 2, refused: 1, unreadable: 0 };
@@ -224,7 +225,9 @@ describe('metrics', () => {
   it('metrics carry an owner only on request, and then its fingerprint', async () => {
     instrument(registry, { meterProvider, tracerProvider, ownerAttribute: 'customer' });
     await registry.getToken('a');
-    expect(await series('owner_token.request.duration')).toEqual({ [`${registry.fingerprint('a')} absent`]: 1 });
+    for (const metric of ['owner_token.request.duration', 'owner_token.request.queue.duration'] as const) {
+      expect(await series(metric)).toEqual({ [`${registry.fingerprint('a')} absent`]: 1 });
+    }
   });
 
   it('metrics are recorded in the context of their span, so that exemplars link to it', async () => {
@@ -409,6 +412,20 @@ it('the instrumentation takes its providers from the SDK, which can also disable
   await registry.getToken('e');
   expect(memory.getFinishedSpans().filter(({ name }) => name === 'owner_token.request')).toHaveLength(3);
   stopAll();
+});
+
+it('the instrumentation reports a registry once, even if it is observed twice', async () => {
+  const instrumentation = new OwnerTokenInstrumentation();
+  instrumentation.setMeterProvider(meterProvider);
+  instrumentation.setTracerProvider(tracerProvider);
+  instrumentation.observe(registry);
+  const stop = instrumentation.observe(registry);
+  await registry.getToken('a');
+  expect(await series('owner_token.request.duration')).toEqual({ absent: 1 });
+  expect(memory.getFinishedSpans().filter(({ name }) => name === 'owner_token.request')).toHaveLength(1);
+  stop();
+  await registry.getToken('b');
+  expect(await series('owner_token.request.duration')).toEqual({ absent: 1 });
 });
 
 it('the instrumentation reports nothing while its configuration disables it', async () => {

@@ -99,7 +99,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
       const script = pick(SCRIPTS);
       const key = pick(names);
       const call = pick(['f1', 'f2', 'f3']);
-      const mine = pick([generation, generation, generation - 1, generation + 1, 0, nowUs - 100]);
+      const mine = pick([generation, generation, generation - 1, generation + 1, 0, nowUs - 100, nowUs + 60_000_000]);
       const until = nowUs + pick([-5, 500, 2000, 60_000_000, 9e15]);
       const args = {
         acquire: [
@@ -173,6 +173,15 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     expect(await run(scripts.PUBLISH, 'k', publish('c1', first, 'T1'))).toMatchObject({ what: 'refused' });
     await run(scripts.PUBLISH, 'k', publish('c2', second, 'T2'));
     expect(await run(scripts.ACQUIRE, 'k', rejecting)).toMatchObject({ what: 'token', rest: [second, 'T2'] });
+  });
+
+  it('a token from the future is stored only by a leader: nobody else knows that the clock was not set back', async () => {
+    const { run } = pair();
+    await client.flushAll();
+    const now = Number((await run(scripts.ACQUIRE, 'k', acquire('f1', { leaseMs: 0 }))).nowUs);
+    const leaseless = (mine: number) => [...publish('f2', mine, 'T1').slice(0, 6), 1, 'proof'];
+    expect((await run(scripts.PUBLISH, 'k', leaseless(now + 60_000_000))).what).toBe('refused');
+    expect((await run(scripts.PUBLISH, 'k', leaseless(now))).what).toBe('stored');
   });
 
   it('generations keep growing across a flush, and a Redis key of another type is replaced', async () => {

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
 import { fixedLifetime } from '../../src/expiry/policies.ts';
 import { SHARING_EVENTS, type SharingMessage } from '../../src/redis/diagnostics.ts';
+import { Names, namingKeyFrom } from '../../src/redis/names.ts';
 import type { SharedTokensOptions } from '../../src/redis/options.ts';
 import { SharedTokens } from '../../src/redis/shared-tokens.ts';
 import { AccessToken } from '../../src/token.ts';
@@ -165,15 +166,17 @@ describe('rejections', () => {
     expect(again.value?.token).not.toBe(rejected.value);
   });
 
-  it('a rejected token that the service issues again is not shared', async () => {
+  it('a rejected token that the service issues again costs one request for all replicas', async () => {
     const fleet = new ModelFleet(new FleetSource((call) => call.succeed({ token: 'again' })));
-    const { shared } = fleet.replica();
-    await shared.requestToken(KEY, requestOf({ reason: 'rejected', rejected: asToken('again') }));
-    await fleet.replica().registry.getToken(KEY);
+    const all = await holding(fleet, 3);
+    for (const { registry } of all) registry.reject(KEY, 'again');
+    for (const { registry } of all) expect((await registry.getToken(KEY)).value).toBe('again');
+    expect((await fleet.replica().registry.getToken(KEY)).value).toBe('again');
     expect(fleet.source.calls).toHaveLength(2);
+    expect(fleet.source.call(1).request.reason).toBe('rejected');
   });
 
-  it('a token that one replica rejects is no longer served by the others', async () => {
+  it('when one replica replaces a rejected token, the others ask once too, and get what it got', async () => {
     const fleet = new ModelFleet();
     const all = await holding(fleet, 3);
     const [first] = all as [ModelReplica];
@@ -184,6 +187,54 @@ describe('rejections', () => {
     await settle();
     expect(all.map(({ registry }) => registry.peek(KEY)?.value)).toEqual([renewed.value, undefined, undefined]);
     for (const { registry } of all) expect((await registry.getToken(KEY)).value).toBe(renewed.value);
+    expect(fleet.source.calls).toHaveLength(2);
+  });
+
+  it('while no newer token can be had, every replica keeps the rejected one', async () => {
+    const fleet = new ModelFleet();
+    const all = await holding(fleet, 3);
+    const { value } = await (all[0] as ModelReplica).registry.getToken(KEY);
+    fleet.source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down', { status: 503 })));
+    all[0]?.registry.reject(KEY, value);
+    for (const { registry } of all) expect((await asTimePasses(registry.getToken(KEY), fleet.clock)).value).toBe(value);
+    expect(fleet.source.calls.length).toBeLessThanOrEqual(4);
+  });
+
+  it.each([0, 900, 9_000])(
+    'a replica that was given a shared token %i ms ago hears of its rejection, and asks for a newer one',
+    async (ms) => {
+      const fleet = new ModelFleet();
+      const all = await holding(fleet, 3);
+      for (const { registry } of all) registry.accept(KEY, await registry.getToken(KEY));
+      for (const { registry } of all) registry.reject(KEY, await registry.getToken(KEY));
+      for (const { registry } of all) expect((await registry.getToken(KEY)).value).toMatch(/^token-2-/);
+      await fleet.pass(ms, 900);
+      // It has held no token that was rejected.
+      const { registry } = fleet.replica();
+      registry.reject(KEY, await registry.getToken(KEY));
+      const renewed = await registry.getToken(KEY);
+      await settle();
+      for (const { registry } of all) expect((await registry.getToken(KEY)).value).toBe(renewed.value);
+      expect(fleet.source.calls).toHaveLength(3);
+    },
+  );
+
+  it('a token that was rejected while it was on its way here is not accepted', async () => {
+    const fleet = new ModelFleet();
+    await holding(fleet, 1);
+    const { run } = fleet.model;
+    const late = fleet.replica();
+    fleet.model.run = (...script) => {
+      const reply = run.apply(fleet.model, script);
+      if (reply[0] !== 'token') return reply;
+      // The news overtakes the reply.
+      const [name] = [...fleet.model.keys].find(([, record]) => record.has('v')) ?? [''];
+      const names = new Names('otr', namingKeyFrom(SEALING_KEY));
+      fleet.model.tell('otr:3:wake', `${name} ${reply[2]} ${names.proofOf(`${reply[2]}`, name)}`);
+      fleet.model.run = run;
+      return reply;
+    };
+    expect((await late.registry.getToken(KEY)).value).toMatch(/^token-2-/);
     expect(fleet.source.calls).toHaveLength(2);
   });
 
@@ -256,6 +307,38 @@ describe('failures', () => {
     await fleet.pass(600);
     expect(calls[1]?.error).toMatchObject({ code: 'owner_refused', failureScope: 'client' });
   });
+
+  it.each([
+    [{ failureScope: 'client' }, true],
+    [{}, false],
+  ] as const)(
+    'a failure opens the circuit of a follower as it does that of its leader, only if its scope was given: %j',
+    async (options, isOpen) => {
+      const fleet = new ModelFleet(new FleetSource());
+      const both = replicas(fleet, 2);
+      const calls = both.map(({ registry }) => watched(registry.getToken(KEY)));
+      await settle();
+      fleet.source.call(0).fail(new OwnerTokenError('client_refused', 'no', options));
+      await fleet.pass(600);
+      expect(calls.map(({ error }) => (error as OwnerTokenError).code)).toEqual(['client_refused', 'client_refused']);
+      expect(fleet.source.calls).toHaveLength(1);
+      expect(both.map(({ registry }) => registry.stats().pauses.client !== undefined)).toEqual([isOpen, isOpen]);
+    },
+  );
+
+  it.each([{}, { failureScope: 'client' }, { failureScope: 'owner' }, { oauthError: 'invalid_grant' }] as const)(
+    'a shared failure says as much of other owners as the original, and no more: %j',
+    async (options) => {
+      const fleet = new ModelFleet(new FleetSource());
+      const calls = replicas(fleet, 2).map(({ shared }) => watched(shared.requestToken(KEY, requestOf())));
+      await settle();
+      const original = new OwnerTokenError('client_refused', 'no', options);
+      fleet.source.call(0).fail(original);
+      await fleet.pass(600);
+      const error = calls[1]?.error as OwnerTokenError;
+      expect(OwnerTokenError.evidenceOf(error)).toEqual(OwnerTokenError.evidenceOf(original));
+    },
+  );
 
   it('a failure for lack of a token in the response is shared, and leaves no lease behind', async () => {
     const fleet = new ModelFleet(new FleetSource());
@@ -676,6 +759,27 @@ describe('defects that an attack on a real fleet found', () => {
     expect((await second.getToken(KEY)).expiresAtMs).toBeLessThanOrEqual(issuedAtMs + 60_000);
     expect(fleet.source.countFor(KEY)).toBe(1);
   });
+  it("a token from the server's future, whose age is unknown, is not served though nobody holds the lease", async () => {
+    const fleet = new ModelFleet();
+    await fleet.replica().registry.getToken(KEY);
+    fleet.clock.jumpWall(-60_000);
+    const { value } = await fleet.replica().registry.getToken(KEY);
+    expect(value).toMatch(/^token-2-/);
+  });
+  it('a token that a fallback got is not stored while the time of its request is in the future of the server', async () => {
+    const fleet = new ModelFleet();
+    const replica = fleet.replica();
+    await replica.registry.getToken('warm');
+    replica.health = 'hung';
+    fleet.clock.jumpWall(-60_000);
+    const call = watched(replica.registry.getToken(KEY));
+    await fleet.pass(200, 50);
+    replica.health = 'up';
+    await fleet.pass(100, 50);
+    expect([call.value !== undefined, replica.shared.stats().fallback]).toEqual([true, 1]);
+    const stored = [...fleet.model.keys.values()].filter((fields) => fields.has('v'));
+    expect(stored).toHaveLength(1);
+  });
   it('a token of 1,500 characters is stored once', async () => {
     const token = 'x'.repeat(1_500);
     const response = { access_token: token, again: token, expires_in: 60 };
@@ -787,6 +891,35 @@ describe('a quota', () => {
     expect(failed.length).toBeGreaterThan(90);
     for (const { error } of failed) expect(error).toMatchObject({ code: 'queue_timeout' });
     expect(calls.filter(({ value }) => value).length).toBeGreaterThan(190);
+  });
+
+  it('a call that followed another replica and then falls back waits for its turn within the quota', async () => {
+    const fleet = new ModelFleet(new FleetSource(), seeded(1));
+    const times = [0, 1].map((): number[] => []);
+    const [first, ...limited] = [
+      fleet.replica(),
+      ...times.map((sent) => {
+        const source = new FleetSource(() => sent.push(fleet.clock.monotonic()));
+        return fleet.replica({ source, requestsPerSecond: 3 });
+      }),
+    ] as [ModelReplica, ...ModelReplica[]];
+    // Each counts three replicas, so its share is one request a second.
+    for (const { shared } of [first, ...limited]) void shared.requestToken('count', requestOf()).catch(() => {});
+    await fleet.pass(20_000, 100);
+    for (const sent of times) sent.length = 0;
+    const owners = ['a', 'b', 'c', 'd'];
+    for (const { shared } of [first, ...limited]) {
+      for (const owner of owners) void shared.requestToken(owner, requestOf()).catch(() => {});
+      await settle();
+    }
+    await fleet.pass(15_000, 50);
+    expect(limited.some(({ shared }) => shared.stats().fallback > 0)).toBe(true);
+    for (const sent of times) {
+      for (const [index, atMs] of sent.slice(1).entries()) {
+        expect(atMs - (sent[index] as number)).toBeGreaterThanOrEqual(1_000);
+      }
+    }
+    expect(times.flat().length).toBeGreaterThan(4);
   });
 
   it('a quota is divided by ten until the replicas have counted each other', async () => {

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import type { RedisPort } from '../../src/redis/ports.ts';
 import { Wakeups, type Watch } from '../../src/redis/wakeups.ts';
@@ -48,6 +49,15 @@ describe('wake-ups', () => {
     send('news of somebody');
     await settle();
     expect([mine.over, other.over, told]).toEqual([true, false, ['news of somebody']]);
+  });
+
+  it('a call that no longer waits leaves no listener at its signal', () => {
+    const { watch } = setUp();
+    const { signal } = new AbortController();
+    const watches = [watch('mine', signal), watch('other', signal)];
+    expect(getEventListeners(signal, 'abort')).toHaveLength(2);
+    for (const each of watches) each.stop();
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
   it('a wake-up that comes before the wait is not lost, and counts once', async () => {

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors.ts';
-import { Flight, type Lane, laneOf } from '../../src/registry/flight.ts';
-import { LANES, RequestQueue } from '../../src/registry/queue.ts';
-import { hasPermit } from '../../src/registry/scheduler.ts';
+import { Flight, laneOf } from '../../src/registry/flight.ts';
+import { LANES, type Lane, RequestQueue } from '../../src/registry/queue.ts';
 import { recordFailure, recordSuccess } from '../../src/registry/slot.ts';
 import { tokenOf } from '../helpers/numbered-tokens.ts';
 import { createProvenSlot, createSlot } from '../helpers/slots.ts';
@@ -10,8 +9,8 @@ import { createProvenSlot, createSlot } from '../helpers/slots.ts';
 const flight = (name: string, lane: Lane, queuedAtMs = 0) => new Flight(createSlot(name), lane, queuedAtMs);
 
 /** A queue with these requests, each at the end of its lane. */
-function queueOf(...flights: Flight[]): RequestQueue {
-  const queue = new RequestQueue();
+function queueOf(...flights: Flight[]): RequestQueue<Flight> {
+  const queue = new RequestQueue<Flight>();
   for (const each of flights) queue.move(each, each.lane);
   return queue;
 }
@@ -19,17 +18,17 @@ function queueOf(...flights: Flight[]): RequestQueue {
 const names = (flights: Iterable<Flight>) => [...flights].map(({ accessKey }) => accessKey);
 
 /** The names of all requests, list by list. */
-const namesIn = (queue: RequestQueue) =>
+const namesIn = (queue: RequestQueue<Flight>) =>
   Object.values(queue.lists).flatMap(({ first }) => {
     const flights: Flight[] = [];
-    for (let each = first; each; each = each.next) flights.push(each);
+    for (let each = first; each; each = each.next as Flight | undefined) flights.push(each);
     return names(flights);
   });
 
 /** The names of all requests, in the order in which they start at this time. */
-function startOrder(queue: RequestQueue, nowMs: number, onlyTrials = false): string[] {
+function startOrder(queue: RequestQueue<Flight>, nowMs: number, onlyTrials = false): string[] {
   const order: Flight[] = [];
-  for (let next = queue.takeNext(nowMs, onlyTrials); next; next = queue.takeNext(nowMs, onlyTrials)) order.push(next);
+  for (let next = queue.startNext(nowMs, onlyTrials); next; next = queue.startNext(nowMs, onlyTrials)) order.push(next);
   return names(order);
 }
 
@@ -67,7 +66,7 @@ describe('the queue', () => {
     const queue = queueOf(a, b);
     const counts = () => [queue.waiting, queue.queued, queue.inFlight];
     expect(counts()).toEqual([2, 2, 0]);
-    for (const place of ['running', 'slow', 'released'] as const) {
+    for (const place of ['running', 'slow'] as const) {
       queue.move(a, place);
       expect([a.place, ...counts()]).toEqual([place, 1, 1, 1]);
     }
@@ -93,43 +92,31 @@ describe('the queue', () => {
     queue.move(leaving, undefined);
     expect([leaving.place, leaving.previous, leaving.next]).toEqual([undefined, undefined, undefined]);
     const back: Flight[] = [];
-    for (let each = queue.lists.new.last; each; each = each.previous) back.unshift(each);
+    for (let each = queue.lists.new.last; each; each = each.previous as Flight | undefined) back.unshift(each);
     expect([namesIn(queue).join(''), names(back).join(''), queue.lists.new.length]).toEqual([left, left, left.length]);
   });
 
   it('the queue is drained of the requests in flight, then of those that still wait when their turn comes', () => {
-    const [running, slow, released] = [flight('running', 'new'), flight('slow', 'new'), flight('released', 'new')];
+    const [running, slow] = [flight('running', 'new'), flight('slow', 'new')];
     const [retrying, leaving, last] = [
       flight('retrying', 'new'),
       flight('leaving', 'known'),
       flight('last', 'failing'),
     ];
-    const queue = queueOf(running, slow, released, retrying, leaving, last);
+    const queue = queueOf(running, slow, retrying, leaving, last);
     queue.move(running, 'running');
     queue.move(slow, 'slow');
-    queue.move(released, 'released');
     queue.move(retrying, 'retrying');
     const drained: Flight[] = [];
     for (const each of queue.drain()) {
       drained.push(each);
-      if (each === released) queue.move(leaving, undefined);
+      if (each === slow) queue.move(leaving, undefined);
       // A source that is still at work keeps its request in flight.
-      queue.move(each, each === running ? 'released' : undefined);
+      if (each !== running) queue.move(each, undefined);
     }
-    expect(names(drained)).toEqual(['running', 'slow', 'released', 'last', 'retrying']);
+    expect(names(drained)).toEqual(['running', 'slow', 'last', 'retrying']);
     expect(namesIn(queue)).toEqual(['running']);
   });
-});
-
-it('a permit is held by a running request, even a slow one, and not by one that waits for another replica', () => {
-  const queue = new RequestQueue();
-  const each = flight('a', 'new');
-  const places = ['new', 'running', 'slow', 'released', 'retrying'] as const;
-  const held = places.filter((place) => {
-    queue.move(each, place);
-    return hasPermit(each);
-  });
-  expect(held).toEqual(['running', 'slow']);
 });
 
 describe('the lane of a request', () => {

@@ -3,13 +3,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
-import {
-  OwnerTokenError,
-  OwnerTokenRegistry,
-  type RequestMessage,
-  type RequestPermit,
-  type TokenSource,
-} from '../../src/index.ts';
+import { OwnerTokenError, type RequestMessage } from '../../src/index.ts';
 import { asTimePasses, settle } from '../helpers/manual-clock.ts';
 import { errorOf, keys, scripted, shut } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
@@ -38,78 +32,6 @@ it('a queued refresh is started in the order of a call once a caller joins it', 
   await joined;
   await shut(registry, clock);
   await newcomer.catch(() => {});
-});
-
-it('room is free while a source has released its permit, and taken again before it goes on', async () => {
-  const { registry, clock, source } = scripted({ concurrency: 1 });
-  const [first, second] = ['first', 'second'].map((key) => registry.getToken(key));
-  await settle();
-  const { permit } = source.call(0).request;
-  permit?.release();
-  permit?.release();
-  await settle();
-  expect([source.calls.length, registry.stats().inFlight]).toEqual([2, 2]);
-  let hasPermit = false;
-  void Promise.all([permit?.take(), permit?.take()]).then(() => {
-    hasPermit = true;
-  });
-  await settle();
-  expect([hasPermit, registry.stats().queued]).toEqual([false, 1]);
-  source.call(1).succeed();
-  await second;
-  await settle();
-  expect([hasPermit, registry.stats().queued]).toEqual([true, 0]);
-  source.call(0).succeed();
-  await first;
-  await registry.close();
-  expect(clock.pendingTimers).toBe(0);
-});
-
-it('a source that waits too long to take its permit back is refused with queue_timeout, and aborted', async () => {
-  const { registry, clock, source } = scripted({ concurrency: 1, maxQueueMs: 5_000 });
-  const away = errorOf(registry.getToken('away'));
-  const first = registry.getToken('first').catch(() => {});
-  await settle();
-  const { permit, signal } = source.call(0).request;
-  permit?.release();
-  await settle();
-  const taken = permit?.take().catch((error: unknown) => error);
-  clock.advance(5_000);
-  expect((await away).code).toBe('queue_timeout');
-  expect([signal.aborted, await taken]).toEqual([true, await away]);
-  await shut(registry, clock);
-  await first;
-});
-
-it('a retried request keeps its permit even if the call before it timed out while it waited for one', async () => {
-  const { registry, clock, source } = scripted({ concurrency: 1, requestTimeoutMs: 400 });
-  // Pay for the retry.
-  for (const key of keys(20)) {
-    const paying = registry.getToken(key);
-    await settle();
-    source.call(-1).succeed();
-    await paying;
-  }
-  const late = registry.getToken('late');
-  await settle();
-  const { permit } = source.call(-1).request;
-  permit?.release();
-  clock.advance(100);
-  const busy = registry.getToken('busy');
-  await settle();
-  const taken = permit?.take().catch((error: unknown) => error);
-  clock.advance(300);
-  expect(await taken).toMatchObject({ name: 'TimeoutError' });
-  source.call(-1).succeed();
-  await busy;
-  clock.advance(150);
-  await settle();
-  const retry = source.call(-1);
-  expect([retry.accessKey, source.countFor('late')]).toEqual(['late', 2]);
-  await retry.request.permit?.take();
-  retry.succeed();
-  await late;
-  await shut(registry, clock);
 });
 
 it.each(['a quota', 'an open circuit'])(
@@ -230,19 +152,4 @@ it('a registry that waits for nothing has no timer', async () => {
   clock.advance(1_000);
   await settle();
   expect(clock.pendingTimers).toBe(0);
-});
-
-it('a permit does nothing once its call has ended', async () => {
-  let permit: RequestPermit | undefined;
-  const source: TokenSource = {
-    requestToken: async (_, request) => {
-      permit = request.permit;
-      return { token: 'opaque', response: { expires_in: 3_600 } };
-    },
-  };
-  await using registry = new OwnerTokenRegistry({ source });
-  await registry.getToken('a');
-  permit?.release();
-  await permit?.take();
-  expect(registry.stats()).toMatchObject({ inFlight: 0, queued: 0 });
 });

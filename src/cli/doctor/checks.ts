@@ -32,9 +32,11 @@ function shapeOf({ path, tokenType }: ParsedAnswer): CheckResult {
   return { check: 'shape', status, text, facts };
 }
 
-/** The library sends any type as the scheme of `Authorization`, which is sufficient only for Bearer. */
+/** The library sends a registered scheme as it is, which is sufficient only for Bearer, and any other type as Bearer. */
 function typeTextOf(type: string): string {
   if (type === 'bearer') return 'token type bearer';
+  if (type !== 'dpop')
+    return `token type ${type}, which is no registered scheme: the library presents the token as Bearer`;
   return `token type ${type}, which the library does not support: it sends the token alone, without the proof that this type requires`;
 }
 

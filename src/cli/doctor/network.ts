@@ -2,7 +2,7 @@
 
 import { lookup } from 'node:dns/promises';
 import https from 'node:https';
-import { BlockList, isIP } from 'node:net';
+import { BlockList, getDefaultAutoSelectFamilyAttemptTimeout, isIP } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { adviceOnCertificate } from '../diagnosis.ts';
 import { isLoopback } from '../environment.ts';
@@ -21,8 +21,10 @@ export async function checkName(url: URL, network: Network): Promise<Result> {
   const addresses = await lookup(host, { all: true });
   const kinds = [...new Set(addresses.map(({ address }) => kindOf(address)))];
   const families = [...new Set(addresses.map(({ family }) => `IPv${family}`))].sort();
+  const isDual = families.length > 1;
+  const advice = `With an agent or fetch of your own, Node gives up each address after ${getDefaultAutoSelectFamilyAttemptTimeout()} ms: see docs/networking.md.`;
   const text = `resolves to ${plural(addresses.length, 'address', 'addresses')} (${families.join(', ')}; ${kinds.join(', ')})`;
-  return { status: 'ok', text, facts: { addresses: addresses.length, families, kinds } };
+  return { status: 'ok', text, ...(isDual && { advice }), facts: { addresses: addresses.length, families, kinds } };
 }
 
 const RANGES: Readonly<Record<string, readonly [net: string, bits: number][]>> = {
@@ -131,7 +133,7 @@ export function clockDifference(times: ObservedAnswer | undefined): Result {
   const text = `the service's clock is ${seconds(nearMs)} to ${seconds(farMs)} ${leastMs > 0 ? 'ahead' : 'behind'}`;
   if (nearMs < NOTABLE_MS) return { status: 'ok', text, facts };
   const advice =
-    'Lifetimes count from the local clock and are not affected; dates in responses, and a JWT without iat, are.';
+    'The library counts lifetimes and dates by the clock that states them, so it is not affected. Certificates and logs may be.';
   return { status: 'warning', text, advice, facts };
 }
 

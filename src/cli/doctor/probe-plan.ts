@@ -1,8 +1,7 @@
 /** The flags with which `token` and `doctor` try a token on a resource. */
 
-import { TokenEndpoint } from '../../index.ts';
 import { UsageError } from '../command.ts';
-import type { Credentials } from '../environment.ts';
+import { type Credentials, isLoopback } from '../environment.ts';
 
 export const PROBE_FLAGS = {
   'probe-url': { type: 'string' },
@@ -48,8 +47,11 @@ function urlOf(given: string, origins: readonly string[], allowInsecureHttp: boo
   if (!origins.includes(url.origin)) {
     throw new UsageError('--probe-url: not on the origin of OTR_BASE_URL; allow its origin with --allow-origin');
   }
-  // TokenEndpoint's constructor rejects plain http to another machine; the same rule holds for the probe.
-  new TokenEndpoint({ baseUrl: url.origin, clientId: 'none', clientSecret: 'none', allowInsecureHttp });
+  if (url.protocol === 'http:' && !isLoopback(url) && !allowInsecureHttp) {
+    throw new UsageError(
+      '--probe-url: plain http would send the token unencrypted: use https://, or --allow-insecure-http',
+    );
+  }
   return url;
 }
 

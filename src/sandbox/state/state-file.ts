@@ -6,42 +6,16 @@
 
 import { readFileSync, readlinkSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import type { AccessKey, App, Owner } from './directory.ts';
 import { type StateFileCode, StateFileError } from './problems.ts';
-import { changedProfile, type Profile, type ProfileChanges } from './profile.ts';
-import type { IssuedToken } from './tokens.ts';
+import { changedProfile, type ProfileChanges } from './profile.ts';
+import { FORMAT, type StoredState, storedState } from './stored-state.ts';
 import type { World } from './world.ts';
-
-const FORMAT = 1;
 
 /** Delay between a change and its write, on the machine's clock. */
 const WRITE_AFTER_MS = 200;
 
 /** Beyond this many tokens the oldest are not written. */
 const MAX_TOKENS = 10_000;
-
-/** What the file holds, as JSON. */
-interface StoredSandbox {
-  format: typeof FORMAT;
-  /** The seed it was made with. */
-  seed: number | undefined;
-  /** Where the planes listened last, for a start that is to use the same ports. */
-  ports: Ports | undefined;
-  secrets: { key: string; made: number };
-  /** How far the sandbox's clock is ahead of the machine's. */
-  aheadMs: number;
-  profile: Profile;
-  apps: App[];
-  owners: Owner[];
-  accessKeys: AccessKey[];
-  tokens: StoredToken[];
-}
-
-interface StoredToken extends Pick<IssuedToken, 'issuedAtMs' | 'expiresAtMs' | 'usableFromMs' | 'revokedAtMs'> {
-  value: string;
-  /** Its id. */
-  accessKey: string;
-}
 
 export interface Ports {
   readonly port: number;
@@ -131,7 +105,7 @@ export class StateFile {
     this.#timer = undefined;
     const temporary = `${this.#path}.${process.pid}.tmp`;
     try {
-      const state: StoredSandbox = { seed: this.#seed, ports: this.#ports, ...stateOf(this.#world) };
+      const state: StoredState = { seed: this.#seed, ports: this.#ports, ...stateOf(this.#world) };
       writeFileSync(temporary, `${JSON.stringify(state, undefined, 1)}\n`, { mode: 0o600 });
       renameSync(temporary, this.#path);
     } catch (error) {
@@ -184,30 +158,35 @@ export class StateFile {
     }
   }
 
-  /** The parser's own message would quote the file, so it is not passed on. */
-  #parse(text: string): StoredSandbox {
+  /** The message of a parser, or of a check, could quote the file, so it is not passed on. */
+  #parse(text: string): StoredState {
+    let given: { readonly format?: unknown };
     try {
-      const state: StoredSandbox = JSON.parse(text);
-      if (state.format === FORMAT) return state;
+      given = Object(JSON.parse(text));
     } catch {
       throw this.#damaged('it is not JSON');
     }
-    throw this.#damaged(`it is not a state of this version (format ${FORMAT})`);
+    if (given.format !== FORMAT) throw this.#damaged(`it is not a state of this version (format ${FORMAT})`);
+    try {
+      return storedState(given);
+    } catch {
+      throw this.#damaged(INVALID);
+    }
   }
 
-  #restore(state: StoredSandbox): void {
+  #restore(state: StoredState): void {
     const world = this.#world;
     try {
       world.clock.advance(Math.max(0, state.aheadMs));
       world.secrets.restore(state.secrets);
       world.profile = changedProfile(world.profile, state.profile);
       world.directory.restore(state.apps, state.owners, state.accessKeys);
-      for (const { value, accessKey, ...times } of state.tokens) {
+      for (const { value, accessKey, revokedAtMs, ...times } of state.tokens) {
         const key = world.directory.accessKeys.get(accessKey);
-        if (key) world.tokens.restore(value, { accessKey: key, ...times });
+        if (key) world.tokens.restore(value, { accessKey: key, revokedAtMs, ...times });
       }
     } catch {
-      throw this.#damaged('members are missing or invalid');
+      throw this.#damaged(INVALID);
     }
   }
 
@@ -231,6 +210,8 @@ export class StateFile {
     return new StateFileError(code, this.#given, why, cause);
   }
 }
+
+const INVALID = 'members are missing or invalid';
 
 const UNWRITABLE: Readonly<Record<string, string>> = {
   ENOENT: 'its folder does not exist',
@@ -267,7 +248,7 @@ function holderOf(path: string): number | undefined {
   }
 }
 
-function stateOf(world: World): Omit<StoredSandbox, 'seed' | 'ports'> {
+function stateOf(world: World): Omit<StoredState, 'seed' | 'ports'> {
   const nowMs = world.clock.now();
   const { apps, owners, accessKeys } = world.directory;
   const tokens = [...world.tokens.entries(nowMs)].slice(-MAX_TOKENS);

@@ -258,7 +258,7 @@ describe('the recommended options', () => {
   it.each(['mac', 'DPoP', 'N_A', 'special'])('a token of type %s is a warning', async (type) => {
     const { of, code } = await examineService(says({ access_token: 't', token_type: type, expires_in: 60 }));
     expect(code).toBe(0);
-    expect(of('shape')).toMatchObject({ status: 'warning', text: expect.stringContaining('does not support') });
+    expect(of('shape')).toMatchObject({ status: 'warning', text: expect.stringMatching(/does not support|as Bearer/) });
   });
 });
 
@@ -403,6 +403,23 @@ describe('a probe', () => {
     }
   });
 
+  it('a probe reads at most 64 KiB of the resource, and takes no owner from a longer response', async () => {
+    const padding = (bytes: number) => 'x'.repeat(bytes - '{"owner":"theirs","padding":""}'.length);
+    const examineWith = (bytes: number) =>
+      examineService(
+        (request, response) => {
+          if (request.method === 'POST') response.end('{"access_token":"t","expires_in":60}');
+          else if (request.headers.authorization === undefined) response.writeHead(401).end();
+          else response.end(JSON.stringify({ owner: 'theirs', padding: padding(bytes) }));
+        },
+        (url) => ['--probe-url', `${url}/me`, '--expect-owner', 'mine'],
+      );
+    expect((await examineWith(65_536)).of('probe')?.status).toBe('failed');
+    const beyond = await examineWith(65_537);
+    expect(beyond.of('probe')?.status).toBe('ok');
+    expect(beyond.of('owner')?.status).toBe('skipped');
+  });
+
   it('a probe detects that a second token belongs to another owner', async () => {
     let tokens = 0;
     const service: RequestListener = (request, response) => {
@@ -463,6 +480,26 @@ describe('a probe', () => {
       expect(of('probe')).toMatchObject({ status: 'warning', facts: { status: 302 } });
     });
   });
+});
+
+it.each([
+  ['https://api.invalid', 'https://api.invalid.evil/me'],
+  ['https://api.invalid', 'https://api.invalid:8443/me'],
+  ['https://api.invalid', 'http://api.invalid/me'],
+  ['http://127.0.0.1:4010', 'http://127.0.0.1:40101/me'],
+])('with the base URL %s a probe of %s is refused: origins are compared as a whole', async (OTR_BASE_URL, url) => {
+  const args = ['doctor', '--probe-url', url, '--allow-insecure-http'];
+  const { code, err } = await runCommand(args, { ...CANARIES, OTR_BASE_URL });
+  expect(code).toBe(2);
+  expect(err).toContain('not on the origin of OTR_BASE_URL');
+});
+
+it('a probe over plain http to a host that only looks like a loopback address is refused', async () => {
+  const origin = 'http://127.evil.invalid';
+  const args = ['doctor', '--probe-url', `${origin}/me`, '--allow-origin', origin];
+  const { code, err } = await runCommand(args, { ...CANARIES, OTR_BASE_URL: 'https://api.invalid' });
+  expect(code).toBe(2);
+  expect(err).toContain('--probe-url: plain http would send the token unencrypted');
 });
 
 /** A service that always issues the same token, with a resource that requires it. */

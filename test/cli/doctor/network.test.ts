@@ -1,7 +1,7 @@
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import { checkTls, clockDifference } from '../../../src/cli/doctor/network.ts';
+import { checkName, checkTls, clockDifference } from '../../../src/cli/doctor/network.ts';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../../helpers/loopback-certificate.ts';
 
 const server = createServer({ key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE });
@@ -46,6 +46,25 @@ describe('a certificate', () => {
       advice: expect.stringContaining('OTR_BASE_URL'),
     });
   });
+});
+
+it.each([
+  ['127.255.255.254', 'loopback'],
+  ['[::1]', 'loopback'],
+  ['10.1.2.3', 'private network'],
+  ['172.16.0.1', 'private network'],
+  ['172.31.255.254', 'private network'],
+  ['172.32.0.1', 'public internet'],
+  ['192.168.255.1', 'private network'],
+  ['192.169.0.1', 'public internet'],
+  ['100.127.255.254', 'private network'],
+  ['100.128.0.1', 'public internet'],
+  ['169.254.169.254', 'link-local'],
+  ['[febf::1]', 'link-local'],
+  ['[fdff::1]', 'private network'],
+  ['[2001:db8::1]', 'public internet'],
+])('the address %s is in the %s', async (host, kind) => {
+  expect(await checkName(new URL(`https://${host}`), { tls: {} })).toMatchObject({ facts: { kinds: [kind] } });
 });
 
 it('plain http to another machine is a warning', async () => {

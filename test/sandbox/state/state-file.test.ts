@@ -75,6 +75,28 @@ describe('a state file', () => {
     },
   );
 
+  it.each<[string, (state: Record<string, Record<string, unknown>[]>) => unknown]>([
+    ['has no app', (state) => state.apps?.splice(0)],
+    ['has an app without a secret', ({ apps }) => Object.assign(apps?.[0] ?? {}, { secrets: [] })],
+    ['has an owner whose name is a number', ({ owners }) => Object.assign(owners?.[0] ?? {}, { name: 7 })],
+    ['has an owner twice', ({ owners }) => owners?.push(owners[0] ?? {})],
+    ['has an access key of an owner that is not there', ({ owners }) => owners?.splice(0, 1)],
+    [
+      'has the same secret for two access keys',
+      ({ accessKeys }) => Object.assign(accessKeys?.[0] ?? {}, { value: accessKeys?.[1]?.value }),
+    ],
+    ['would issue the same secrets again', ({ secrets }) => Object.assign(secrets ?? {}, { made: 'many' })],
+    ['has a member that is none of ours', (state) => Object.assign(state, { more: [] })],
+  ])('a state file that %s is refused, and left as it is', async (_, damage) => {
+    await (await start()).close();
+    const state = JSON.parse(readFileSync(stateFile, 'utf8'));
+    damage(state);
+    const text = JSON.stringify(state);
+    writeFileSync(stateFile, text);
+    await expect(start()).rejects.toMatchObject({ name: 'StateFileError', code: 'state_damaged' });
+    expect(readFileSync(stateFile, 'utf8')).toBe(text);
+  });
+
   it('a state file is used by one sandbox at a time', async () => {
     const first = await start();
     await expect(start()).rejects.toThrow(new RegExp(`in use by another sandbox \\(process ${process.pid}\\)`));

@@ -204,10 +204,18 @@ describe('a verdict', () => {
   });
 
   describe('of a rate-limit storm', () => {
+    const EARLY = 'Sends nothing for an owner before its Retry-After has passed';
+
+    /** Others use the limit up, and the first owner is told to wait for ten seconds. */
+    const limit = async (others: readonly string[]) => {
+      for (const key of others) expect((await ask(key)).status).toBe(200);
+      expect((await ask()).status).toBe(429);
+      expect(sandbox.ledger.entries().at(-1)).toMatchObject({ outcome: 'rate_limited', retryAfterSeconds: 10 });
+    };
+
     /** The first owner is told to wait for ten seconds, and two of them pass. */
     const storm = async () => {
-      for (const key of sandbox.accessKeys.slice(0, 11).reverse()) await ask(key);
-      expect(sandbox.ledger.entries({ outcome: 'rate_limited' })).toMatchObject([{ retryAfterSeconds: 10 }]);
+      await limit(sandbox.accessKeys.slice(1, 11));
       sandbox.clock.advance(2000);
     };
 
@@ -228,8 +236,57 @@ describe('a verdict', () => {
         sandbox.clock.advance(8000);
         await ask();
       });
-      expect(failedOf(verdict)).toEqual(['Sends nothing for an owner before its Retry-After has passed']);
+      expect(failedOf(verdict)).toEqual([EARLY]);
     });
+
+    it('the verdict of a rate-limit storm fails a request in the last second of a Retry-After', async () => {
+      const verdict = await verdictOf('rate-limit-storm', async () => {
+        await storm();
+        sandbox.clock.advance(7999);
+        await ask();
+        sandbox.clock.advance(20_000);
+        await ask();
+      });
+      expect(failedOf(verdict)).toEqual([EARLY]);
+    });
+
+    it('the verdict of a rate-limit storm counts the wait from the first 429, not from a second one', async () => {
+      const verdict = await verdictOf('rate-limit-storm', async () => {
+        await limit(sandbox.accessKeys.slice(1, 11));
+        // This one may have been on its way when the first answer arrived.
+        sandbox.clock.advance(900);
+        expect((await ask()).status).toBe(429);
+        sandbox.clock.advance(101);
+        expect((await ask()).status).toBe(429);
+        sandbox.clock.advance(20_000);
+        await ask();
+      });
+      expect(failedOf(verdict)).toEqual([EARLY]);
+      expect(verdict.findings.find(({ passed }) => !passed)?.requests).toHaveLength(1);
+    });
+
+    it('the verdict of a rate-limit storm counts an owner as served though it is limited again later', async () => {
+      const verdict = await verdictOf('rate-limit-storm', async () => {
+        await limit(sandbox.accessKeys.slice(1, 11));
+        sandbox.clock.advance(10_000);
+        expect((await ask()).status).toBe(200);
+        sandbox.clock.advance(100);
+        await limit(sandbox.accessKeys.slice(11, 20));
+      });
+      expect(failedOf(verdict)).toEqual([]);
+      expect(verdict.findings.map(({ observed }) => observed)).toContain('1 of 1 owner');
+    });
+  });
+
+  it('the verdict of a revoked owner leaves out a request of another owner that is in flight at the end', async () => {
+    const verdict = await verdictOf('owner-revoked', async () => {
+      await ask();
+      expect((await ask(sandbox.accessKeys[1])).status).toBe(200);
+      sandbox.faults.add({ kind: 'latency', ms: 600_000, target: { owner: sandbox.owners[2]?.id ?? '' } });
+      ask(sandbox.accessKeys[2]).catch(() => {});
+      while (sandbox.ledger.count({ kind: 'token' }) < 3) await turn();
+    });
+    expect(verdict).toMatchObject({ verdict: 'passed' });
   });
 
   it('the verdict of a revoked owner fails an integration that fails for others too', async () => {
