@@ -124,7 +124,7 @@ export class RedisLink {
       this.time.sample(Number(reply[1]), this.#options.clock.monotonic());
       return reply;
     } catch (error) {
-      return troubleOf(error);
+      return kindOfTrouble(error);
     }
   }
 
@@ -163,7 +163,7 @@ const ERROR_REPLIES: readonly (readonly [RegExp, RedisTrouble])[] = [
 ];
 
 /** Classifies an error: a server's error reply starts with an upper-case code; anything else is the connection. */
-function troubleOf(error: unknown): RedisTrouble {
+function kindOfTrouble(error: unknown): RedisTrouble {
   const message = error instanceof Error ? error.message : '';
   const known = ERROR_REPLIES.find(([pattern]) => pattern.test(message));
   if (known) return known[1];

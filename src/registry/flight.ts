@@ -4,8 +4,9 @@
  */
 
 import type { Cancellation } from '../cancellation.ts';
-import type { Timer } from '../clock.ts';
+import type { Instant, Timer } from '../clock.ts';
 import type { OwnerTokenError } from '../errors.ts';
+import { PATIENCE_MS } from '../failures/blame.ts';
 import type { AccessToken } from '../token.ts';
 import { type Lane, QueueEntry } from './queue.ts';
 import type { Slot } from './slot.ts';
@@ -75,6 +76,11 @@ export class Flight extends QueueEntry {
   get hasEnded(): boolean {
     return this.place === undefined;
   }
+}
+
+/** Whether the request has waited for its turn for as long as a call does that can get a rejected token instead. */
+export function isLate({ isQueued, queuedAtMs }: Flight, { monotonicMs }: Instant): boolean {
+  return isQueued && monotonicMs - queuedAtMs >= PATIENCE_MS;
 }
 
 /** The callers that share one signal, each with the request it waits for. */

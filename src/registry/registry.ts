@@ -10,7 +10,7 @@ import { refusingCircuit } from '../failures/blame.ts';
 import { property } from '../own-property.ts';
 import { AccessToken } from '../token.ts';
 import { CallOutcomes } from './call-outcomes.ts';
-import type { Flight } from './flight.ts';
+import { type Flight, isLate } from './flight.ts';
 import {
   checkSignal,
   closeTimeoutMs,
@@ -283,7 +283,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   #conditions(flight: Flight | undefined, now: Instant): Conditions {
     const { blame } = this.#requests.scheduler.health;
-    const requesting = flight !== undefined && (this.#requests.isLate(flight, now) ? 'late' : true);
+    const requesting = flight !== undefined && (isLate(flight, now) ? 'late' : true);
     return { requesting, circuit: refusingCircuit(blame, now.monotonicMs) };
   }
 

@@ -3,10 +3,12 @@
 import { type Instant, onWallClock } from '../clock.ts';
 import type { FailureScope, OwnerTokenErrorCode } from '../errors.ts';
 import type { Blame } from '../failures/blame.ts';
+import type { Pause } from '../failures/pauses.ts';
+import { knownRejection } from '../failures/rejections.ts';
 import { checkOptions, integer, type OptionRules } from '../option-check.ts';
 import type { OwnerTable } from './owner-table.ts';
 import type { Requests } from './requests.ts';
-import { type Conditions, isLive, laterPause, type Phase, phaseOf, type Slot, troubleOf } from './slot.ts';
+import { type Conditions, isLive, laterPause, type Phase, phaseOf, type Slot } from './slot.ts';
 
 /**
  * What is known about one owner: "which customer is this, and why does it not work?"
@@ -200,7 +202,7 @@ export interface RegistryStats {
 
 /** One owner's state. */
 export function ownerState(slot: Slot, now: Instant, conditions: Conditions): OwnerState {
-  const pause = laterPause(conditions.circuit, troubleOf(slot));
+  const pause = laterPause(conditions.circuit, troubleNow(slot, now));
   return {
     phase: phaseOf(slot, now, conditions),
     ...(isLive(slot, now) && { expiresAtMs: slot.held.expiresAtMs }),
@@ -260,8 +262,15 @@ function ownerReport(slot: Slot, now: Instant, conditions: Conditions, sinceMs: 
   };
 }
 
+/** The last failure, or the row of rejections unless that is long over: by hand, nobody may report an accepted call. */
+function troubleNow(slot: Slot, now: Instant): Pause | undefined {
+  const { failure, rejection } = slot.history;
+  const isKnown = now.monotonicMs < (knownRejection(rejection)?.untilMs ?? 0);
+  return failure ?? (isKnown ? rejection?.row : undefined);
+}
+
 function failureOf(slot: Slot, now: Instant, sinceMs: number | undefined): OwnerFailure | undefined {
-  const trouble = troubleOf(slot);
+  const trouble = troubleNow(slot, now);
   if (!trouble) return undefined;
   const { error, count: failures, retryAtMonotonicMs } = trouble;
   const { code, message, status, oauthError, failedAtMs } = error;

@@ -16,6 +16,7 @@ import { refusal, withOutcome } from '../failures/refusals.ts';
 import { afterArrival } from '../failures/rejections.ts';
 import type { AccessToken } from '../token.ts';
 import { Flight, Waiters } from './flight.ts';
+import { LastToken } from './last-token.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
 import type { Lane } from './queue.ts';
@@ -53,8 +54,7 @@ export class Requests {
       if (this.#waiters.leave(waiter, flight)) this.#dropIfUseless(flight);
     }),
   );
-  /** The token that was stored last. */
-  #last: { readonly slot: Slot; readonly token: string } | undefined;
+  readonly #lastToken: LastToken;
   #whenIdle: (() => void) | undefined;
 
   constructor(settings: RegistrySettings, owners: OwnerTable, diagnostics: Diagnostics) {
@@ -62,6 +62,7 @@ export class Requests {
     this.#time = settings.time;
     this.#owners = owners;
     this.#diagnostics = diagnostics;
+    this.#lastToken = new LastToken(diagnostics);
     this.scheduler = new Scheduler(settings, owners, diagnostics, (slot, now) => this.#beginCanary(slot, now));
   }
 
@@ -76,11 +77,6 @@ export class Requests {
     void this.#run(flight, this.scheduler.turnOf(flight, now));
     this.#limitWait(flight, now);
     return outcome;
-  }
-
-  /** Whether the request has waited for its turn for as long as a call does that can get a rejected token instead. */
-  isLate({ isQueued, queuedAtMs }: Flight, { monotonicMs }: Instant): boolean {
-    return isQueued && monotonicMs - queuedAtMs >= PATIENCE_MS;
   }
 
   /** If there is a rejected token, the callers get it after {@link PATIENCE_MS} in the queue. The request goes on. */
@@ -168,10 +164,9 @@ export class Requests {
     const sent = this.#time.now();
     // A refresh may have been queued for longer than its token lived.
     if (slot.held && dropEnded(slot, sent) && this.#owners.isCurrent(flight)) this.#owners.store(slot);
-    const reason = reasonOf(slot);
+    const message = new ReportedRequest(this.#settings.name, slot, reasonOf(slot), sent.monotonicMs, queuedAtMs);
     this.counts.requests++;
-    if (reason === 'refresh') this.counts.refreshes++;
-    const message = new ReportedRequest(this.#settings.name, slot, reason, sent.monotonicMs, queuedAtMs);
+    if (message.reason === 'refresh') this.counts.refreshes++;
     if (flight.lane === 'trial' && this.scheduler.isTrial(flight)) message.canary = true;
     return { flight, abort: flight.abort, message, sent };
   }
@@ -190,20 +185,12 @@ export class Requests {
       const { rejection } = slot.history;
       recordSuccess(slot, held, afterArrival(rejection, slot.held, sent.monotonicMs, now.monotonicMs));
       this.#owners.store(slot);
-      this.#compareWithLast(slot, held.token.value);
+      this.#lastToken.stored(slot, held.token.value);
     } else this.scheduler.step({ kind: 'forgotten', owner }, now);
     this.#waiters.resolve(flight, held.token);
     this.#diagnostics.requestSucceeded(message, held.token, slot, now.monotonicMs);
     if (!troubleOf(slot)) this.#diagnostics.recovered(slot);
     this.scheduler.react(now);
-  }
-
-  /** Warns if two owners received the same token, because the service may ignore the access key. */
-  #compareWithLast(slot: Slot, token: string): void {
-    const last = this.#last;
-    this.#last = { slot, token };
-    if (last?.token !== token || last.slot === slot) return;
-    this.#diagnostics.emit('token.shared', () => ({ owner: slot.owner, otherOwner: last.slot.owner }));
   }
 
   /**
@@ -217,14 +204,12 @@ export class Requests {
     if (wasAborted(abort, error)) {
       this.#end(flight, now);
       this.#diagnostics.requestAbandoned(message);
-      this.scheduler.react(now);
-      return undefined;
+      return void this.scheduler.react(now);
     }
     this.counts.failures++;
     const step = this.#stepOfFailure(call, error, resends, now);
     if (!Object.hasOwn(step, 'resendAfterMs') || step.resendAfterMs === undefined) {
-      this.#failForGood(call, error, step, now);
-      return undefined;
+      return void this.#failForGood(call, error, step, now);
     }
     stopTimer(flight.timer);
     flight.timer = undefined;
@@ -299,7 +284,7 @@ export class Requests {
 
   /** The owner was removed, so it is no longer a canary. */
   forget(slot: Slot): void {
-    if (this.#last?.slot === slot) this.#last = undefined;
+    this.#lastToken.forget(slot);
     this.scheduler.step({ kind: 'forgotten', owner: slot.accessKey }, this.#time.now());
   }
 
@@ -308,7 +293,7 @@ export class Requests {
     const now = this.#time.now();
     const { canaries, state } = this.scheduler.health.blame;
     const suspects = state.phase === 'closed' ? state.suspects : [];
-    this.#last = undefined;
+    this.#lastToken.forgetAll();
     for (const owner of [...canaries, ...suspects]) this.scheduler.step({ kind: 'forgotten', owner }, now);
     this.#drop(flights, (flight) => {
       clearSlot(flight.slot);
@@ -337,7 +322,12 @@ export class Requests {
     const endsAtMs = this.#time.now().monotonicMs + timeoutMs;
     let closed = 0;
     for (const flight of this.scheduler.close()) {
-      this.#closeRequest(flight);
+      const now = this.#time.now();
+      this.#waiters.reject(flight, closedError(flight.slot.owner, now));
+      // A source that never settles must not keep the process alive.
+      stopTimer(flight.timer);
+      if (flight.abort) flight.abort.abort(closedError(undefined, now));
+      else this.#end(flight, now);
       if (++closed % SLICE === 0) await nextTurn();
     }
     if (this.scheduler.queue.inFlight > 0) {
@@ -347,14 +337,5 @@ export class Requests {
       await settledWithin(this.#time, endsAtMs - this.#time.now().monotonicMs, idle);
     }
     return this.scheduler.queue.inFlight;
-  }
-
-  #closeRequest(flight: Flight): void {
-    const now = this.#time.now();
-    this.#waiters.reject(flight, closedError(flight.slot.owner, now));
-    // A source that never settles must not keep the process alive.
-    stopTimer(flight.timer);
-    if (flight.abort) flight.abort.abort(closedError(undefined, now));
-    else this.#end(flight, now);
   }
 }
