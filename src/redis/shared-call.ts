@@ -181,6 +181,7 @@ export class SharedCall {
     this.#followsUntilMs ??= nowMs + leaseMs;
     if (nowMs >= this.#followsUntilMs) return this.#send();
     this.#followed = generation;
+    this.#request.yieldPlace?.();
     return void (await this.#watch.next(remainingMs, readAtMs));
   }
 

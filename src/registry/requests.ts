@@ -173,7 +173,7 @@ export class Requests {
     if (reason === 'refresh') this.counts.refreshes++;
     const message = new ReportedRequest(this.#settings.name, slot, reason, sent.monotonicMs, queuedAtMs);
     if (flight.lane === 'trial' && this.scheduler.isTrial(flight)) message.canary = true;
-    return { flight, abort: flight.abort, message, sent };
+    return { flight, abort: flight.abort, message, sent, yieldPlace: () => this.scheduler.yieldPlace(flight) };
   }
 
   #succeeded({ flight, sent, message }: SourceCall, held: HeldToken, now: Instant): void {

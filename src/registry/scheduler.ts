@@ -174,6 +174,13 @@ export class Scheduler {
     }
   }
 
+  /** The request waits for another process: another one may start, and its owner is no suspect. */
+  yieldPlace(flight: Flight): void {
+    if (flight.place !== 'running') return;
+    this.queue.move(flight, 'slow');
+    this.startNext();
+  }
+
   /** Sets the timer to when a request is overdue, may start or is slow, or a trial is due. */
   #watch(now: Instant): void {
     let wakeAtMs = trialDueAtMs(this.health.blame) ?? Number.POSITIVE_INFINITY;
