@@ -163,7 +163,7 @@ export class Scheduler {
     this.#watch(now);
   }
 
-  /** A request that takes far longer than usual frees its permit for another one, and makes its owner a suspect. */
+  /** A request that takes far longer than usual gives its place to another one, and makes its owner a suspect. */
   #noticeSlow(now: Instant): void {
     for (let flight = this.queue.lists.running.first; flight; flight = this.queue.lists.running.first) {
       const { accessKey: owner, number, startedAtMs } = flight;

@@ -47,7 +47,7 @@ export const BROKEN_CORES = {
     ['retries need no tokens', ' || savedTokens < TOKENS_PER_RETRY)', ')'],
     ['a failed request is sent again without end', 'resends >= most || ', ''],
     ['a retry uses up no budget', 'health.savedTokens -= TOKENS_PER_RETRY;', ''],
-    ['the ramp at the start is ignored', 'RAMP.permits + successes', '10_000 + successes'],
+    ['the ramp at the start is ignored', 'RAMP.atFirst + successes', '10_000 + successes'],
     [
       'requests are slow before any latency is known',
       'Number.POSITIVE_INFINITY : Math.max(SLOW_MS',
