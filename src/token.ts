@@ -88,6 +88,11 @@ export interface TokenRequest {
    * now.
    */
   readonly freshConnection?: boolean;
+  /**
+   * Lets another owner's request start while this one waits for another process. Such requests count as slow: at most
+   * `concurrency` of them do not occupy room. There is no way back.
+   */
+  yieldPlace?(): void;
 }
 
 /**

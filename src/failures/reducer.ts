@@ -6,7 +6,7 @@
  * - **Blame** (`blame.ts`): whether a failure pauses its owner, or opens the circuit of the client or the endpoint.
  * - **Pace** (`pace.ts`): the rate at which requests are sent.
  * - **Room**: how many requests may run at once. A slow start finds a limit of the service before exceeding it by far. A
- *   request that takes far longer than usual frees its permit for another one; before any latency is known, none does.
+ *   request that takes far longer than usual gives its place to another one; before any latency is known, none does.
  * - **Retries**: a request is retried after a first failure that may be transient: once, or a few times for a 429 or 503
  *   while requests are paced. Each retry costs ten issued tokens. Nothing is retried while the circuit is open.
  */
@@ -60,8 +60,8 @@ const LATENCIES_AVERAGED = 20;
 const TOKENS_PER_RETRY = 10;
 const MOST_SAVED_TOKENS = 100;
 const MOST_PACED_RESENDS = 5;
-/** Permits of a new registry, and after how many milliseconds it adds one. */
-const RAMP = { permits: 16, msPerPermit: 10 } as const;
+/** How many requests a new registry runs at once, and after how many milliseconds it adds one. */
+const RAMP = { atFirst: 16, msPerRequest: 10 } as const;
 const RESEND_AFTER_MS = { least: 50, range: 100 } as const;
 
 export function initialHealth<O>(ranges: PauseRanges, quotaPerSecond?: number): Health<O> {
@@ -78,17 +78,17 @@ export function initialHealth<O>(ranges: PauseRanges, quotaPerSecond?: number): 
 /** How many requests may run at once: 16 at first, one more with each success and each 10 ms, up to the limit. */
 export function roomAt({ firstSentMs, successes }: Health<unknown>, concurrency: number, nowMs: number): number {
   const sinceMs = firstSentMs === undefined ? 0 : nowMs - firstSentMs;
-  return Math.min(concurrency, RAMP.permits + successes + Math.floor(sinceMs / RAMP.msPerPermit));
+  return Math.min(concurrency, RAMP.atFirst + successes + Math.floor(sinceMs / RAMP.msPerRequest));
 }
 
 /** When a queued request may start merely because time has passed; infinite if that takes an outcome. */
 export function mayStartAtMs<O>(health: Health<O>, concurrency: number, nowMs: number): number {
   const { nextStartMs } = health.pace;
   if (nowMs < nextStartMs) return nextStartMs;
-  return roomAt(health, concurrency, nowMs) < concurrency ? nowMs + RAMP.msPerPermit : Number.POSITIVE_INFINITY;
+  return roomAt(health, concurrency, nowMs) < concurrency ? nowMs + RAMP.msPerRequest : Number.POSITIVE_INFINITY;
 }
 
-/** How long a request may take before it frees its permit for another one. */
+/** How long a request may take before it gives its place to another one. */
 export function slowAfterMs({ latencyMs }: Health<unknown>): number {
   return latencyMs === undefined ? Number.POSITIVE_INFINITY : Math.max(SLOW_MS, SLOW_LATENCIES * latencyMs);
 }

@@ -63,11 +63,11 @@ export const METRICS = Object.freeze({
   'owner_token.request.queue.duration': metric(
     'histogram',
     's',
-    'How long token requests waited for a permit.',
+    'How long token requests waited for their turn.',
     'owner_token.request.reason',
   ),
   'owner_token.active_requests': metric('gauge', '{request}', 'In-flight token requests.'),
-  'owner_token.queued_requests': metric('gauge', '{request}', 'Token requests that wait for a permit.'),
+  'owner_token.queued_requests': metric('gauge', '{request}', 'Token requests that wait for their turn.'),
   'owner_token.waiting_calls': metric('gauge', '{call}', 'Calls that wait for a token request.'),
   'owner_token.owners': metric(
     'gauge',

@@ -4,7 +4,7 @@
  * | the record says | the call is | it |
  * |---|---|---|
  * | a token, newer than the one that was rejected or is to be replaced | shared | returns it |
- * | another call holds the lease | a follower | waits for a wake-up, and reads the record again |
+ * | another call holds the lease | a follower | yields its place, waits for a wake-up, and reads the record again |
  * | the lease that it waited for ended with a failure | refused | fails with it |
  * | nobody holds the lease | the leader | takes it, requests a token, and publishes that or the failure |
  * | nothing in time, or leases of other calls for longer than one lease lasts | a fallback | requests a token by itself and offers it to the others |
@@ -181,6 +181,7 @@ export class SharedCall {
     this.#followsUntilMs ??= nowMs + leaseMs;
     if (nowMs >= this.#followsUntilMs) return this.#send();
     this.#followed = generation;
+    this.#request.yieldPlace?.();
     return void (await this.#watch.next(remainingMs, readAtMs));
   }
 

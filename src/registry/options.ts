@@ -53,8 +53,8 @@ export interface OwnerTokenRegistryOptions {
    */
   maxOwners?: number | undefined;
   /**
-   * The most token requests in flight at once over all owners, 1 to 10,000. A request that takes far longer than usual frees
-   * its permit for another, so that up to twice as many are in flight while some hang. Default: 100.
+   * The most token requests in flight at once over all owners, 1 to 10,000. A request that takes far longer than usual, or
+   * waits for another replica, gives its place to another: up to twice as many are then in flight. Default: 100.
    */
   concurrency?: number | undefined;
   /**

@@ -170,11 +170,11 @@ export interface RegistryStats {
   usable: number;
   /** Token requests in flight now. */
   inFlight: number;
-  /** Those in flight that take far longer than usual, and have freed their permits for others. */
+  /** Those in flight that take far longer than usual or wait for another replica, and have given their places to others. */
   slow: number;
   /** The most token requests in flight at once, slow ones apart: the option `concurrency`. */
   concurrency: number;
-  /** Token requests that wait for a permit now. */
+  /** Token requests that wait for their turn now. */
   queued: number;
   /** Callers that wait for a token request now. */
   waiting: number;

@@ -168,7 +168,7 @@ export class Requests {
     this.counts.requests++;
     if (message.reason === 'refresh') this.counts.refreshes++;
     if (flight.lane === 'trial' && this.scheduler.isTrial(flight)) message.canary = true;
-    return { flight, abort: flight.abort, message, sent };
+    return { flight, abort: flight.abort, message, sent, yieldPlace: () => this.scheduler.yieldPlace(flight) };
   }
 
   #succeeded({ flight, sent, message }: SourceCall, held: HeldToken, now: Instant): void {

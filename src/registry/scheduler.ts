@@ -163,7 +163,7 @@ export class Scheduler {
     this.#watch(now);
   }
 
-  /** A request that takes far longer than usual frees its permit for another one, and makes its owner a suspect. */
+  /** A request that takes far longer than usual gives its place to another one, and makes its owner a suspect. */
   #noticeSlow(now: Instant): void {
     for (let flight = this.queue.lists.running.first; flight; flight = this.queue.lists.running.first) {
       const { accessKey: owner, number, startedAtMs } = flight;
@@ -172,6 +172,13 @@ export class Scheduler {
       const deadlineMs = startedAtMs + this.#settings.longestRequestMs;
       this.step({ kind: 'slow', owner, number, isTrial: this.isTrial(flight), deadlineMs }, now);
     }
+  }
+
+  /** The request waits for another process: another one may start, and its owner is no suspect. */
+  yieldPlace(flight: Flight): void {
+    if (flight.place !== 'running') return;
+    this.queue.move(flight, 'slow');
+    this.startNext();
   }
 
   /** Sets the timer to when a request is overdue, may start or is slow, or a trial is due. */

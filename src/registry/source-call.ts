@@ -20,6 +20,7 @@ export interface SourceCall {
   readonly message: ReportedRequest;
   /** When the source was called. */
   readonly sent: Instant;
+  yieldPlace(): void;
 }
 
 /**
@@ -35,13 +36,14 @@ export function callSource(
   call: SourceCall,
   limit: (timer: Timer) => void,
 ): Promise<{ readonly issued: IssuedToken }> {
-  const { flight, abort, message, sent } = call;
+  const { flight, abort, message, sent, yieldPlace } = call;
   const { accessKey, slot } = flight;
   const request: TokenRequest = abort.addTo({
     reason: message.reason,
     lifetimeMs: (issued: IssuedToken) =>
       assessLifetime(expiry.lifetimeMs(dateIssued(issued, sent, time.now()))).lifetimeMs,
     timeoutMs: requestTimeoutMs,
+    yieldPlace,
     // Last, because V8 keeps what follows a spread outside the object.
     ...(slot.held && { held: slot.held }),
     ...(slot.held && message.reason === 'rejected' && { rejected: slot.held }),

@@ -121,7 +121,7 @@ describe('D4', () => {
     await registry.close();
   });
 
-  it('D4 the only caller aborts right after its call: nothing is sent either, and the permit is free', async () => {
+  it('D4 the only caller aborts right after its call: nothing is sent either, and the place is free', async () => {
     const { registry, source } = scripted({ concurrency: 1 });
     const caller = new AbortController();
     const called = registry.getToken('key-1', { signal: caller.signal });

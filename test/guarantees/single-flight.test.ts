@@ -119,7 +119,7 @@ describe('B3 a hook that throws', () => {
     ['clientSecret', {}, { clientSecret: whileArmed(() => 'the-secret') }],
     ['clientSecret, later', {}, { clientSecret: () => (armed ? throwingLater() : 'the-secret') }],
   ])(
-    'B3 %s: the call rejects with source_failed, and no slot, permit or request is leaked',
+    'B3 %s: the call rejects with source_failed, and no slot, place or request is leaked',
     async (what, options, endpointOptions) => {
       await using service = await LoopbackService.start();
       if (what === 'classifyFailure') service.next(json(400, { error: 'invalid_grant' }));

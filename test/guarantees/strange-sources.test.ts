@@ -1,4 +1,4 @@
-/** Row M4: whatever a source throws, returns or never does, its caller settles and its permit returns. */
+/** Row M4: whatever a source throws, returns or never does, its caller settles and its place is free. */
 
 import { describe, expect, it } from 'vitest';
 import { isOwnerTokenError, OwnerTokenError, OwnerTokenRegistry } from '../../src/index.ts';
@@ -21,7 +21,7 @@ const revoked = () => {
 
 const refused = () => new OwnerTokenError('owner_refused', 'no');
 
-/** Each is thrown by the trial request of a half-open circuit: were its permit lost, every owner would be refused. */
+/** Each is thrown by the trial request of a half-open circuit: were its place lost, every owner would be refused. */
 const THROWN: [string, () => unknown][] = [
   ['a Proxy around an OwnerTokenError', () => new Proxy(refused(), {})],
   ['a revoked Proxy', revoked],
@@ -62,7 +62,7 @@ const THROWN: [string, () => unknown][] = [
 
 describe('M4 what a source throws', () => {
   it.each(THROWN)(
-    'M4 %s thrown by a source fails its call, and the trial request returns its permit',
+    'M4 %s thrown by a source fails its call, and the trial request leaves its place',
     async (_, thrown) => {
       const { registry, source, clock } = scripted();
       source.script((call) =>
@@ -116,7 +116,7 @@ describe('M4 an object that becomes a thenable after some reads', () => {
 });
 
 describe('M4 a source that does not settle', () => {
-  it('M4 a source that does not settle is given up after requestTimeoutMs: its signal is aborted and its permit serves the next owner', async () => {
+  it('M4 a source that does not settle is given up after requestTimeoutMs: its signal is aborted and its place serves the next owner', async () => {
     const { registry, source, clock } = scripted({ concurrency: 1, requestTimeoutMs: 5_000 });
     const first = registry.getToken('key-1');
     const second = registry.getToken('key-2');

@@ -34,6 +34,27 @@ it('a queued refresh is started in the order of a call once a caller joins it', 
   await newcomer.catch(() => {});
 });
 
+it('a request that yields its place lets another start, but no more than `concurrency` do', async () => {
+  const { registry, clock, source } = scripted({ concurrency: 1 });
+  const calls = ['first', 'second', 'third'].map((key) => registry.getToken(key));
+  await settle();
+  expect(source.calls).toHaveLength(1);
+  source.call(0).request.yieldPlace?.();
+  source.call(0).request.yieldPlace?.();
+  await settle();
+  expect(registry.stats()).toMatchObject({ inFlight: 2, slow: 1, queued: 1 });
+  source.call(1).request.yieldPlace?.();
+  await settle();
+  expect(registry.stats()).toMatchObject({ inFlight: 2, slow: 2, queued: 1 });
+  for (const index of [0, 1]) source.call(index).succeed();
+  await settle();
+  source.call(2).succeed();
+  source.call(2).request.yieldPlace?.();
+  await Promise.all(calls);
+  await registry.close();
+  expect([registry.stats().inFlight, clock.pendingTimers]).toEqual([0, 0]);
+});
+
 it.each(['a quota', 'an open circuit'])(
   'a full queue of requests refuses a call that %s would hold back',
   async (what) => {

@@ -47,7 +47,7 @@ export const BROKEN_CORES = {
     ['retries need no tokens', ' || savedTokens < TOKENS_PER_RETRY)', ')'],
     ['a failed request is sent again without end', 'resends >= most || ', ''],
     ['a retry uses up no budget', 'health.savedTokens -= TOKENS_PER_RETRY;', ''],
-    ['the ramp at the start is ignored', 'RAMP.permits + successes', '10_000 + successes'],
+    ['the ramp at the start is ignored', 'RAMP.atFirst + successes', '10_000 + successes'],
     [
       'requests are slow before any latency is known',
       'Number.POSITIVE_INFINITY : Math.max(SLOW_MS',
@@ -79,11 +79,7 @@ export const BROKEN_CORES = {
     ],
   ],
   'registry/requests': [
-    [
-      'a detached answer is stored',
-      'if (this.#end(flight, now)) {\n      recordSuccess',
-      'if (this.#end(flight, now) || flight) {\n      recordSuccess',
-    ],
+    ['a detached answer is stored', 'if (this.#end(flight, now)) {', 'if (this.#end(flight, now) || flight) {'],
     ['a rejection does not detach what was sent', "if (flight?.phase === 'sent') this.detach(flight);", ''],
     ['close leaves callers waiting', 'this.#waiters.reject(flight, closedError(flight.slot.owner, now));', ''],
     ['the end of a request starts no other', '    this.scheduler.react(now, message);\n', ''],
@@ -100,15 +96,11 @@ export const BROKEN_CORES = {
       'if (this.queue.waiting < this.#settings.maxQueued) return true;',
       'if (this.queue) return true;',
     ],
-    [
-      'maxQueueMs is ignored',
-      '      this.#handler.failWaiting(flight, this.#overdue(flight, now));\n',
-      '      break;\n',
-    ],
+    ['maxQueueMs is ignored', '      this.#refuse(flight, this.#overdue(flight, now));\n', '      break;\n'],
     [
       'a retry begins a new wait',
-      '    flight.resends++;\n',
-      '    flight.resends++;\n    flight.queuedAtMs = this.#time.now().monotonicMs + afterMs;\n',
+      "    this.queue.move(flight, 'retrying');\n",
+      "    this.queue.move(flight, 'retrying');\n    flight.queuedAtMs = this.#time.now().monotonicMs + afterMs;\n",
     ],
     [
       'the timer of the queue is not stopped',
@@ -118,12 +110,12 @@ export const BROKEN_CORES = {
     ['what is to be sent again too late is lost', 'if (leftMs <= 0) return giveUp();', 'if (leftMs <= 0) return;'],
     [
       'an open circuit holds nothing back',
-      'this.queue.takeNext(now.monotonicMs, !mayNext)',
-      'this.queue.takeNext(now.monotonicMs, false)',
+      'this.queue.startNext(now.monotonicMs, !mayNext)',
+      'this.queue.startNext(now.monotonicMs, false)',
     ],
     [
       'what is queued as a circuit opens is lost',
-      '        this.#handler.failWaiting(flight, refusal(circuit, flight.slot.owner, now));\n',
+      '        this.#refuse(flight, refusal(circuit, flight.slot.owner, now));\n',
       '        this.queue.move(flight, undefined);\n',
     ],
     ['a canary is asked for twice', ' && !this.#owners.flightOf(accessKey)', ''],

@@ -7,6 +7,6 @@ export const REGRESSIONS: readonly { seed: number; steps: number; was: string }[
   {
     seed: 2077259072,
     steps: 1612,
-    was: 'the oracle took a second permit of the same request for a queue beyond its bound',
+    was: 'the oracle counted the same request twice for a queue beyond its bound',
   },
 ];

@@ -40,7 +40,7 @@ async function scene(
 async function cold(pool: ReplicaPool, processes: number, owners: number): Promise<void> {
   for (const shares of [true, false]) {
     await scene(50, async ({ service, options }) => {
-      // Processes outnumber cores by far here: what is slow then is neither Redis nor a permit.
+      // Processes outnumber cores by far here: what is slow then is neither Redis nor the queue.
       const { redisPort, ...without } = { ...options, redisTimeoutMs: 5_000, maxQueueMs: 600_000 };
       await using fleet = await pool.start(processes, { ...without, ...(shares && redisPort && { redisPort }) });
       const startedMs = performance.now();
