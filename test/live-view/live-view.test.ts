@@ -274,7 +274,7 @@ it('the stream of the live view shows in its next frame which of 10,000 owners f
   const frames = await Frames.of(view);
   expect((await frames.next()).registries[0]).toMatchObject({ failing: [], stats: { usable: 10_000 } });
   source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'revoked', { status: 400 })));
-  registry.reject('key-5000', await registry.getToken('key-5000'));
+  registry.forget('key-5000');
   const { retryAtMs } = await errorOf(registry.getToken('key-5000'));
   clock.advance(500);
   const { registries, requests } = await frames.next();
@@ -558,7 +558,7 @@ it('the search of the live view finds owners by part of a label, in any case, fa
   const { view, registry, source } = viewed();
   for (const accessKey of keys(20)) await registry.getToken(accessKey);
   source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no')));
-  registry.reject('key-13', await registry.getToken('key-13'));
+  registry.forget('key-13');
   await errorOf(registry.getToken('key-13'));
   const found = (await (await ask(view, '/search', json({ text: ' Key-1 ' }))).json()) as Found;
   const owners = found.owners.default?.map(({ owner }) => owner) ?? [];
