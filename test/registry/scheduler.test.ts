@@ -67,6 +67,7 @@ it('a queued call is refused at maxQueueMs although the monotonic clock runs bac
   clock.advance(1_999);
   expect(await isSettled(queued)).toBe(false);
   clock.advance(1);
+  expect(await isSettled(queued)).toBe(true);
   expect((await queued).code).toBe('queue_timeout');
   source.call(0).succeed();
   await sent;
