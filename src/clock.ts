@@ -92,6 +92,9 @@ export class Time {
   /** {@link startLimit} on this clock. */
   readonly startLimit: (fn: (stoodStill: boolean) => void, ms: number) => Timer;
   readonly #clock: Clock | undefined;
+  /** The last instant's. */
+  #wallMs = Number.NaN;
+  #monotonicMs = Number.NaN;
   #wallOffsetMs = 0;
   #monotonicOffsetMs = Number.NaN;
   #second = 0;
@@ -108,16 +111,24 @@ export class Time {
   now(): Instant {
     const clock = this.#clock;
     const wallMs = clock ? clock.now() : Date.now();
-    const monotonicMs = clock ? clock.monotonic() : Math.floor(performance.now());
-    if (Number.isNaN(this.#monotonicOffsetMs)) this.#monotonicOffsetMs = wallMs - monotonicMs;
-    const gapMs = wallMs + this.#wallOffsetMs - (monotonicMs + this.#monotonicOffsetMs);
+    const readMs = clock ? clock.monotonic() : Math.floor(performance.now());
+    if (Number.isNaN(this.#monotonicOffsetMs)) this.#monotonicOffsetMs = wallMs - readMs;
+    const gapMs = wallMs + this.#wallOffsetMs - (readMs + this.#monotonicOffsetMs);
     if (gapMs > MAX_READING_ERROR_MS) this.#monotonicOffsetMs += gapMs;
     else if (gapMs < -MAX_READING_ERROR_MS) this.#wallOffsetMs -= gapMs;
     const byWallMs = wallMs + this.#wallOffsetMs;
-    const byMonotonicMs = monotonicMs + this.#monotonicOffsetMs;
+    const byMonotonicMs = readMs + this.#monotonicOffsetMs;
     const timelineMs = Math.max(byWallMs, byMonotonicMs);
     const aheadMs = Math.floor(Math.min(byWallMs, byMonotonicMs) - wallMs);
-    return { wallMs, monotonicMs, timelineMs, aheadMs };
+    return { wallMs, monotonicMs: this.#neverBack(readMs, wallMs), timelineMs, aheadMs };
+  }
+
+  /** While a monotonic clock that has gone back lags, it advances with the wall clock, because pauses and waits must end. */
+  #neverBack(readMs: number, wallMs: number): number {
+    const passedMs = Math.max(0, wallMs - this.#wallMs);
+    this.#wallMs = wallMs;
+    this.#monotonicMs = readMs < this.#monotonicMs ? this.#monotonicMs + passedMs : readMs;
+    return this.#monotonicMs;
   }
 
   /**

@@ -69,6 +69,32 @@ it('the time of the system’s own clocks follows a faked Date at once, and forg
   expect(time.seconds()).toBe(second + 1);
 });
 
+it('a call gets its token although the system’s Date.now has fractions', async () => {
+  onTestFinished(() => void vi.restoreAllMocks());
+  vi.spyOn(performance, 'now').mockReturnValue(1_000);
+  // In place of Node's own, which is recorded at load.
+  vi.spyOn(Date, 'now').mockReturnValue(100_995.25);
+  vi.resetModules();
+  const { OwnerTokenRegistry } = await import('../src/index.ts');
+  await using registry = new OwnerTokenRegistry({ source: { requestToken: async () => ({ token: 't' }) } });
+  for (const _ of ['miss', 'hit']) expect((await registry.getToken('a')).value).toBe('t');
+});
+
+it('the monotonic time never goes back: while its clock lags, it advances with the wall clock', () => {
+  const clock = { wallMs: 1_000_000, monotonicMs: 5_000 };
+  const time = new Time({ now: () => clock.wallMs, monotonic: () => clock.monotonicMs });
+  const at = (wallMs: number, monotonicMs: number) => {
+    Object.assign(clock, { wallMs, monotonicMs });
+    return time.now().monotonicMs;
+  };
+  expect(at(1_000_000, 5_000)).toBe(5_000);
+  expect(at(1_000_100, 4_900)).toBe(5_100);
+  expect(at(1_000_100, 4_800)).toBe(5_100);
+  expect(at(900_000, 4_700)).toBe(5_100);
+  expect(at(900_300, 4_800)).toBe(5_400);
+  expect(at(900_301, 5_401)).toBe(5_401);
+});
+
 describe('a timer', () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
   afterEach(() => void vi.useRealTimers());

@@ -39,9 +39,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'sandbox/portal': [],
   // Values too: its tables of fault kinds are the page's as well. The bundle fails if one needs Node.
   'sandbox/portal/page': ['~sandbox/control', 'sandbox/state', 'picture'],
-  cli: ['nearest', 'public', 'cli/demo', 'cli/doctor', 'cli/sandbox'],
+  cli: ['nearest', 'parse-url', 'public', 'cli/demo', 'cli/doctor', 'cli/sandbox'],
   'cli/demo': ['cli', 'public'],
-  'cli/doctor': ['cli', 'public'],
+  'cli/doctor': ['cli', 'parse-url', 'public'],
   'cli/sandbox': ['cli', 'public'],
 };
 
@@ -56,7 +56,10 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Tests without a file of the same name in `src`. */
-const OTHER_TESTS = ['architecture', 'conventions', 'docs', 'monitoring', 'packaging', 'secrets', 'types'];
+const OTHER_TESTS = [
+  ...['architecture', 'conventions', 'docs', 'monitoring', 'packaging', 'polluted-names', 'secrets', 'types'],
+  'workflows',
+];
 
 /** Folders of `test` without a folder of the same name in `src`. */
 const OTHER_FOLDERS = ['guarantees/', 'system/', 'simulation/', 'arena/', 'fuzz/', 'helpers/', 'bench/'];

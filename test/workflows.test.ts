@@ -1,24 +1,29 @@
 /** The workflows of the host: a job that may publish runs no code of a dependency. */
 
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { ROOT } from './helpers/source-files.ts';
 
-const release = readFileSync(join(ROOT, '.github/workflows/release.yml'), 'utf8');
+const DIRECTORY = join(ROOT, '.github/workflows');
 
-/** The text of each job, without comments. */
-const jobs = release
-  .replace(/ *#.*/g, '')
-  .slice(release.replace(/ *#.*/g, '').indexOf('\njobs:'))
-  .split(/\n(?= {2}\w+:\n)/)
-  .slice(1);
+/** Each workflow without comments: what holds for all of its jobs, and the text of each job. */
+const workflows = readdirSync(DIRECTORY).map((name) => {
+  const text = readFileSync(join(DIRECTORY, name), 'utf8').replace(/ *#.*/g, '');
+  const [head = '', jobs = ''] = text.split(/^jobs:\n/m);
+  return { name, head, jobs: jobs.split(/^(?= {2}[\w-]+:\n)/m).filter((job) => job.trim() !== '') };
+});
 
-it('a job that may publish installs nothing, checks nothing out and runs no script of a package', () => {
-  const publishing = jobs.filter((job) => job.includes('id-token: write'));
-  expect([jobs.length, publishing.length]).toEqual([2, 1]);
+it.each(workflows)('$name grants rights to single jobs only', ({ head }) => {
+  expect(head).toMatch(/^permissions: \{\}$/m);
+});
+
+it('one job may publish: it installs nothing, checks nothing out and runs no script of a package', () => {
+  const jobs = workflows.flatMap((workflow) => workflow.jobs);
+  const publishing = jobs.filter((job) => /id-token: *write|write-all|secrets\.|npm publish/.test(job));
+  expect([jobs.length, publishing.length]).toEqual([4, 1]);
   const [job = ''] = publishing;
-  expect(job).not.toMatch(/npm (ci|install|i|run|test|exec|pack)\b|npx|actions\/checkout|node \.ci/);
+  expect(job).not.toMatch(/\b(npm (?!publish )|npx|node |yarn|pnpm)|actions\/checkout/);
   expect(job.match(/npm publish .*/g)).toEqual([expect.stringContaining('--ignore-scripts')]);
-  expect(job).toContain('sha256sum --check --strict');
+  expect(job).toMatch(/sha256sum --check --strict\n.*npm publish/s);
 });

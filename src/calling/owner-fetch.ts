@@ -10,6 +10,7 @@
 
 import { OwnerTokenError } from '../errors.ts';
 import { aFunction, checkOptions, type OptionRules } from '../option-check.ts';
+import { originOf } from '../parse-url.ts';
 import type { AccessToken } from '../token.ts';
 import { cancelBody, discard, fetchFailed, firstHop, type Hop, nextHop, retryOf } from './redirect-hops.ts';
 
@@ -209,15 +210,4 @@ function refusedOrigin(origin: string, { origins }: CallRules): OwnerTokenError 
  */
 function beginsWithOrigin(url: string, origins: readonly string[]): boolean {
   return origins.some((origin) => url.startsWith(origin) && url[origin.length] === '/');
-}
-
-/**
- * The origin that a string names, with or without a trailing slash; undefined for anything else. A URL may have `*` in its
- * host, but such an origin would match nothing.
- */
-function originOf(text: unknown): string | undefined {
-  if (typeof text !== 'string' || !URL.canParse(text)) return undefined;
-  const { protocol, origin, href, hostname } = new URL(text);
-  const isOrigin = /^https?:$/.test(protocol) && href === `${origin}/` && !hostname.includes('*');
-  return isOrigin ? origin : undefined;
 }

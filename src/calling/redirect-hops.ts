@@ -7,6 +7,7 @@
 import { types } from 'node:util';
 import { OwnerTokenError } from '../errors.ts';
 import { property } from '../own-property.ts';
+import { parseUrl } from '../parse-url.ts';
 
 type Body = NonNullable<RequestInit['body']>;
 
@@ -80,8 +81,8 @@ export function nextHop(hop: Hop, response: Response): Hop | undefined {
   }
   const location = REDIRECTS.includes(response.status) ? response.headers.get('location') : null;
   if (location === null) return undefined;
-  if (!URL.canParse(location, String(hop.url))) throw fetchFailed('a redirect has an invalid URL', response);
-  const url = new URL(location, hop.url);
+  const url = parseUrl(location, hop.url);
+  if (!url) throw fetchFailed('a redirect has an invalid URL', response);
   const becomesGet = turnsIntoGet(response.status, hop.method.toUpperCase());
   const body = becomesGet ? null : hop.body();
   if (body === undefined) throw fetchFailed('a redirect needs the body again, but it can be read only once', response);

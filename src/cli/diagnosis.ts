@@ -5,6 +5,7 @@
 
 import { connect } from 'node:tls';
 import type { EndpointFailure, OwnerTokenError } from '../index.ts';
+import { parseUrl } from '../parse-url.ts';
 import { adviceFor } from './advice.ts';
 import { withDeadline } from './deadline.ts';
 import { type Credentials, TOKEN_PATH } from './environment.ts';
@@ -205,8 +206,7 @@ function adviceOnAddress({ pathname }: URL, oauthError: string | undefined): str
 /** Names the target's origin, unless it holds something that was sent. */
 function adviceOnRedirect(location: string | undefined, credentials: Credentials): string {
   const { baseUrl, clientId, clientSecret, accessKey } = credentials;
-  const target =
-    location !== undefined && URL.canParse(location, baseUrl.href) ? new URL(location, baseUrl) : undefined;
+  const target = parseUrl(location, baseUrl);
   const rule = 'Secrets are never sent to a redirect target.';
   if (!target) return `${rule} Set OTR_BASE_URL to the final address.`;
   if (target.origin === baseUrl.origin) {

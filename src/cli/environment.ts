@@ -1,5 +1,6 @@
 /** The variables that `token` and `doctor` read. Secrets come from here alone, never from arguments. */
 
+import { parseUrl } from '../parse-url.ts';
 import { type Terminal, UsageError } from './command.ts';
 
 /** The lines of a usage text that describe {@link readCredentials}. */
@@ -56,13 +57,13 @@ function readBaseUrl(text: string, allowInsecureHttp: boolean): URL {
   if (QUOTED.test(text)) return wrong('remove the quotation marks');
   if (!/^https?:\/\//i.test(text)) {
     if (/^[a-z][a-z\d+.-]*:\/\//i.test(text)) return wrong('expected http:// or https://');
-    const withScheme = URL.canParse(`https://${text}`) ? new URL(`https://${text}`) : undefined;
+    const withScheme = parseUrl(`https://${text}`);
     const isHost = withScheme && (withScheme.port !== '' || /[.\]]/.test(withScheme.host) || isLoopback(withScheme));
     if (!isHost) return wrong('expected a URL such as https://api.example.com');
     return wrong(`add ${isLoopback(withScheme) ? 'http' : 'https'}://`);
   }
-  if (!URL.canParse(text)) return wrong('expected a URL such as https://api.example.com');
-  const url = new URL(text);
+  const url = parseUrl(text);
+  if (!url) return wrong('expected a URL such as https://api.example.com');
   if (url.username || url.password) return wrong('remove the user name and password');
   if (/[?#]/.test(text)) return wrong(`remove everything from the "${/[?#]/.exec(text)?.[0]}" on`);
   if (url.pathname.replace(/\/+$/, '').endsWith(TOKEN_PATH)) {

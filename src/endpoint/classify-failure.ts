@@ -36,7 +36,7 @@ export interface EndpointFailure extends HttpFailure {
   readonly oauthError?: string | undefined;
   /**
    * The `error_description` of an OAuth error response: its first 300 characters, without control characters. Undefined if
-   * they repeat something that was sent, also encoded, so they may be logged; and if more than 2,048 bytes of
+   * they repeat something that was sent, also encoded, so they may be logged; and if more than 768 bytes of
    * values were sent, because they are not compared then.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}

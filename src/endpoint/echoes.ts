@@ -10,7 +10,7 @@ const MIN_VALUE_LENGTH = 6;
  * What is compared within a millisecond. The comparison blocks the event loop for each refused request, and the length of a key is
  * up to whoever chose it.
  */
-const MAX_SENT_BYTES = 2_048;
+const MAX_SENT_BYTES = 768;
 const MAX_SENT_VALUES = 64;
 
 /**

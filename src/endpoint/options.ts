@@ -5,6 +5,7 @@ import type { Agent as HttpsAgent } from 'node:https';
 import { type Clock, systemClock } from '../clock.ts';
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
 import { aBoolean, aClock, aFunction, checkOptions, hasMethods, integer, type OptionRule } from '../option-check.ts';
+import { parseUrl } from '../parse-url.ts';
 import type { IssuedToken } from '../token.ts';
 import type { EndpointFailure } from './classify-failure.ts';
 import { jsonRequest, type TokenRequestShape } from './token-request.ts';
@@ -156,8 +157,8 @@ function isAgent(value: unknown): value is HttpAgent {
 
 function parseBaseUrl(baseUrl: unknown): URL | undefined {
   const text = baseUrl instanceof URL ? baseUrl.href : baseUrl;
-  if (typeof text !== 'string' || /[?#]/.test(text) || !URL.canParse(text)) return undefined;
-  const url = new URL(text);
+  const url = parseUrl(text);
+  if (!url || /[?#]/.test(text as string)) return undefined;
   const isHttp = url.protocol === 'https:' || url.protocol === 'http:';
   return isHttp && url.username === '' && url.password === '' ? url : undefined;
 }

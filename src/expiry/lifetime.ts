@@ -106,7 +106,11 @@ export function assessLifetime(stated: unknown): AssessedLifetime {
 const PARTS = ['lifetimeMs', 'refreshAfterMs'] as const satisfies (keyof StatedLifetime)[];
 type Parts = Partial<Record<keyof StatedLifetime, unknown>>;
 
-const unusable = (problem: LifetimeProblem) => ({ lifetimeMs: DEFAULT_LIFETIME_MS, problem });
+const unusable = (problem: LifetimeProblem) => ({
+  lifetimeMs: DEFAULT_LIFETIME_MS,
+  refreshAfterMs: undefined,
+  problem,
+});
 
 /**
  * Safety margin before expiry: a share of the lifetime, so that even a five-second token is reused, but at most 10 s.

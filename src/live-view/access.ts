@@ -1,5 +1,6 @@
 /** Who may see the live view. It has no authentication of its own: the host decides, and what it has not allowed is refused. */
 
+import { parseUrl } from '../parse-url.ts';
 import type { Received } from './exchange.ts';
 import type { LiveViewOptions } from './options.ts';
 
@@ -47,5 +48,6 @@ export function isForeign({ header }: Received): boolean {
   const origin = header('origin');
   if (origin === undefined) return false;
   const hosts = [header('host'), header('x-forwarded-host')];
-  return !URL.canParse(origin) || !hosts.includes(new URL(origin).host);
+  const url = parseUrl(origin);
+  return !url || !hosts.includes(url.host);
 }

@@ -1,6 +1,7 @@
 /** One request to the live view and its answer, without regard to how they arrive: `node:http` or `fetch`. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { parseUrl } from '../parse-url.ts';
 
 export interface Received {
   readonly method: string;
@@ -55,7 +56,7 @@ export function receivedByFetch(request: Request): Received {
   return { method: request.method, path: pathOf(request.url), header, json, request };
 }
 
-const pathOf = (url: string): string => (URL.canParse(url, 'http://host') ? new URL(url, 'http://host').pathname : '/');
+const pathOf = (url: string): string => parseUrl(url, 'http://host')?.pathname ?? '/';
 
 async function textOf(body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<string> {
   const parts: Uint8Array[] = [];

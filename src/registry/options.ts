@@ -24,6 +24,7 @@ import {
   type OptionRules,
 } from '../option-check.ts';
 import { property } from '../own-property.ts';
+import { parseUrl } from '../parse-url.ts';
 import type { TokenSource } from '../token.ts';
 import { Fingerprints } from './fingerprints.ts';
 
@@ -214,8 +215,9 @@ export function registrySettings(given: OwnerTokenRegistryOptions): RegistrySett
 
 /** Address and port of an origin; an IPv6 address without its brackets. */
 function serverOf(origin: unknown): RegistrySettings['server'] {
-  if (typeof origin !== 'string' || !URL.canParse(origin)) return {};
-  const { hostname, port } = new URL(origin);
+  const url = parseUrl(origin);
+  if (!url) return {};
+  const { hostname, port } = url;
   return { address: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? undefined : Number(port) };
 }
 

@@ -3,9 +3,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError, type RequestMessage } from '../../src/index.ts';
-import { asTimePasses, settle } from '../helpers/manual-clock.ts';
-import { errorOf, keys, scripted, shut } from '../helpers/registries.ts';
+import { OwnerTokenError, OwnerTokenRegistry, type RequestMessage } from '../../src/index.ts';
+import { asTimePasses, ManualClock, settle } from '../helpers/manual-clock.ts';
+import { errorOf, isSettled, keys, scripted, shut } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 const down = () => new OwnerTokenError('endpoint_unavailable', 'down', { status: 500 });
@@ -72,6 +72,28 @@ it.each(['a quota', 'an open circuit'])(
     await registry.close();
   },
 );
+
+it('a queued call is refused at maxQueueMs although the monotonic clock runs backwards', async () => {
+  const clock = new ManualClock();
+  const startMs = clock.now();
+  const backwards = {
+    now: () => clock.now(),
+    monotonic: () => startMs - clock.now(),
+    setTimeout: (fn: () => void, ms: number) => clock.setTimeout(fn, ms),
+  };
+  const source = new ScriptedSource();
+  const registry = new OwnerTokenRegistry({ source, clock: backwards, concurrency: 1, maxQueueMs: 2_000 });
+  const sent = registry.getToken('sent');
+  const queued = errorOf(registry.getToken('queued'));
+  clock.advance(1_999);
+  expect(await isSettled(queued)).toBe(false);
+  clock.advance(1);
+  expect(await isSettled(queued)).toBe(true);
+  expect((await queued).code).toBe('queue_timeout');
+  source.call(0).succeed();
+  await sent;
+  await registry.close();
+});
 
 describe('a request that is sent again', () => {
   it('a request due for a retry is dropped when its callers leave in the meantime', async () => {

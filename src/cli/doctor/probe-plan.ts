@@ -1,5 +1,6 @@
 /** The flags with which `token` and `doctor` try a token on a resource. */
 
+import { originOf, parseUrl } from '../../parse-url.ts';
 import { UsageError } from '../command.ts';
 import { type Credentials, isLoopback } from '../environment.ts';
 
@@ -31,7 +32,7 @@ interface GivenFlags {
 /** Reads the flags, and checks that the token may be sent to the resource. Errors never quote its URL. */
 export function readProbe(flags: GivenFlags, { baseUrl }: Credentials, allowInsecureHttp: boolean) {
   const { 'probe-url': given, 'expect-owner': expectedOwner, 'allow-origin': allowed = [] } = flags;
-  const origins = [baseUrl.origin, ...allowed.map(originOf)];
+  const origins = [baseUrl.origin, ...allowed.map(allowedOrigin)];
   if (given === undefined) {
     if (expectedOwner !== undefined) throw new UsageError('--expect-owner: requires --probe-url');
     return undefined;
@@ -40,7 +41,7 @@ export function readProbe(flags: GivenFlags, { baseUrl }: Credentials, allowInse
 }
 
 function urlOf(given: string, origins: readonly string[], allowInsecureHttp: boolean): URL {
-  const url = URL.canParse(given) ? new URL(given) : undefined;
+  const url = parseUrl(given);
   if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password) {
     throw new UsageError('--probe-url: expected an http(s) URL without credentials');
   }
@@ -55,10 +56,8 @@ function urlOf(given: string, origins: readonly string[], allowInsecureHttp: boo
   return url;
 }
 
-function originOf(given: string): string {
-  const url = URL.canParse(given) ? new URL(given) : undefined;
-  const isOrigin =
-    url && /^https?:$/.test(url.protocol) && url.href === `${url.origin}/` && !url.hostname.includes('*');
-  if (isOrigin) return url.origin;
+function allowedOrigin(given: string): string {
+  const origin = originOf(given);
+  if (origin !== undefined) return origin;
   throw new UsageError('--allow-origin: expected an origin such as https://api.example.com');
 }

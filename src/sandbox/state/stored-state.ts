@@ -33,14 +33,23 @@ const STORED = object({
   owners: v.array(object(LABEL)),
   accessKeys: v.array(
     object({
-      ...{ id: NAME, ownerId: NAME, appId: NAME, value: NAME, fingerprint: NAME },
-      ...{ enabled: boolean, revoked: boolean },
+      id: NAME,
+      ownerId: NAME,
+      appId: NAME,
+      value: NAME,
+      fingerprint: NAME,
+      enabled: boolean,
+      revoked: boolean,
     }),
   ),
   /** `accessKey`: the id of one. */
   tokens: v.array(
     object({
-      ...{ value: NAME, accessKey: NAME, issuedAtMs: INSTANT, expiresAtMs: INSTANT, usableFromMs: INSTANT },
+      value: NAME,
+      accessKey: NAME,
+      issuedAtMs: INSTANT,
+      expiresAtMs: INSTANT,
+      usableFromMs: INSTANT,
       revokedAtMs: v.optional(INSTANT),
     }),
   ),

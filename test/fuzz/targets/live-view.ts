@@ -1,6 +1,7 @@
 /** Requests at the live view, in both of its forms. */
 
-import { createServer } from 'node:http';
+import { once } from 'node:events';
+import { createServer, IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { connect } from 'node:net';
 import fc from 'fast-check';
@@ -39,6 +40,8 @@ const requests = fc.record({
   ),
   /** Damage to the bytes, where they are sent over a socket. */
   cut: fc.option(fc.record({ at: fc.nat(), put: plainTexts }), { nil: undefined, freq: 2 }),
+  /** The form in which another visitor leaves while `authorize` decides. */
+  leaver: fc.constantFrom('fetch', 'node'),
 });
 
 type Request_ = typeof requests extends fc.Arbitrary<infer T> ? T : never;
@@ -97,6 +100,31 @@ function askNode(port: number, bytes: string): Promise<string> {
   });
 }
 
+type Authorize = (request: IncomingMessage | Request) => Promise<boolean>;
+
+/** Opens a page that leaves while `authorize` decides. Resolves when that has been decided. */
+function leaveEarly(
+  form: Request_['leaver'],
+  fetch: (request: Request) => Promise<Response>,
+  port: number,
+  decideBy: (authorize: Authorize) => void,
+): Promise<void> {
+  return new Promise((resolve) => {
+    const client = new AbortController();
+    const socket = form === 'node' ? connect(port, '127.0.0.1') : undefined;
+    decideBy(async (request) => {
+      const left = request instanceof IncomingMessage ? once(request.socket, 'close') : undefined;
+      client.abort();
+      socket?.destroy();
+      await left;
+      setImmediate(resolve);
+      return true;
+    });
+    socket?.write('GET /t/events HTTP/1.1\r\nhost: host\r\n\r\n');
+    if (!socket) void fetch(new Request('http://host/t/events', { signal: client.signal }));
+  });
+}
+
 export const liveViewRequests: Target<Request_> = {
   name: 'live view',
   inputs: requests,
@@ -105,7 +133,9 @@ export const liveViewRequests: Target<Request_> = {
     const source = new ScriptedSource((call) => call.succeed({ token: SECRETS.token, response: { expires_in: 3600 } }));
     const registry = new OwnerTokenRegistry({ source, clock, ownerLabel: () => 'customer' });
     await registry.getToken(SECRETS.accessKey);
-    const view = liveView(registry, { clock, authorize: async () => true, accessKeySearch: true });
+    const allow: Authorize = async () => true;
+    let decide = allow;
+    const view = liveView(registry, { clock, authorize: (request) => decide(request), accessKeySearch: true });
     const server = createServer(view.node).listen(0, '127.0.0.1');
     await new Promise((resolve) => server.once('listening', resolve));
     const { port } = server.address() as AddressInfo;
@@ -115,6 +145,10 @@ export const liveViewRequests: Target<Request_> = {
         const text = await askNode(port, bytesOf(input));
         const status = /^HTTP\/1\.1 (\d{3})/.exec(text)?.[1];
         if (status !== undefined) mustBeHarmless(text, Number(status), WIRE_STATUSES);
+        await leaveEarly(input.leaver, view.fetch, port, (authorize) => {
+          decide = authorize;
+        });
+        decide = allow;
         const later = await view.fetch(new Request('http://host/t/events'));
         await later.body?.cancel();
         must(later.status === 200, 'no place is left for another page');
