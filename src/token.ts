@@ -89,7 +89,7 @@ export interface TokenRequest {
    */
   readonly freshConnection?: boolean;
   /**
-   * Lets another owner's request start while this one waits for another process. Such requests count as slow: at most
+   * Lets another owner's request start while this one waits for another process, or for a quota. Such requests count as slow: at most
    * `concurrency` of them do not occupy room. There is no way back.
    */
   yieldPlace?(): void;

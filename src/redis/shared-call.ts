@@ -240,6 +240,7 @@ export class SharedCall {
       const nowMs = clock.monotonic();
       const leftMs = this.#startedMs + timeoutMs * QUOTA_SHARE - nowMs;
       if (leftMs <= 0) throw new OwnerTokenError('queue_timeout', QUOTA_USED_UP);
+      this.#request.yieldPlace?.();
       this.#turn.onCome = this.#watch.wake;
       await this.#watch.next(leftMs, nowMs);
       signal.throwIfAborted();

@@ -844,7 +844,7 @@ describe('a quota', () => {
   const PER_SECOND = 10;
 
   /** Replicas that have counted each other. */
-  async function counted(count: number) {
+  async function counted(count: number, registry: { requestTimeoutMs?: number } = {}) {
     const times: number[] = [];
     const fleet = new ModelFleet(
       new FleetSource((call) => {
@@ -853,7 +853,7 @@ describe('a quota', () => {
       }),
       seeded(1),
     );
-    const all = Array.from({ length: count }, () => fleet.replica({ requestsPerSecond: PER_SECOND }));
+    const all = Array.from({ length: count }, () => fleet.replica({ requestsPerSecond: PER_SECOND, registry }));
     for (let round = 0; round < 3; round++) {
       for (const { registry } of all) void registry.getToken(`count-${round}`);
       await fleet.pass(20_000, 100);
@@ -872,7 +872,7 @@ describe('a quota', () => {
       const calls = all.flatMap(({ registry }) => owners.map((owner) => registry.getToken(owner)));
       await fleet.pass(12_000, 50);
       expect(await Promise.all(calls)).toHaveLength(100);
-      // A request that waits for its share is slow, so canaries may be asked.
+      // A request that waits a second for Redis is slow, so canaries may be asked.
       const canaries = all.reduce((sum, { registry }) => sum + registry.stats().canaries, 0);
       expect(times).toHaveLength(health === 'up' ? 20 : 100 + canaries);
       for (const from of times) {
@@ -883,7 +883,7 @@ describe('a quota', () => {
   );
 
   it('a call that gets no turn within the quota in two thirds of its time fails with queue_timeout', async () => {
-    const { fleet, all } = await counted(1);
+    const { fleet, all } = await counted(1, { requestTimeoutMs: 15_000 });
     const [{ registry }] = all as [ModelReplica];
     const calls = Array.from({ length: 300 }, (_, index) => watched(registry.getToken(`owner-${index}`)));
     await fleet.pass(21_000, 100);
