@@ -1,7 +1,7 @@
 /**
- * The library's only error class. Errors end up in logs, reports and browser consoles, so an error holds only facts of
- * fixed shape (codes, numbers, fingerprints), never a body, a header or the message of a foreign error, which may quote
- * its input. It keeps only the name, code and stack frames of a cause.
+ * The library's only error class. Errors end up in logs, reports and browser consoles, so an error holds only facts of fixed shape
+ * (codes, numbers, fingerprints), never a body, a header or the message of a foreign error, which may quote its input. It keeps
+ * only the name, code and stack frames of a cause.
  */
 
 import { hasInstance } from './brand.ts';

@@ -12,7 +12,8 @@
  */
 
 import { type FailureScope, OwnerTokenError } from '../errors.ts';
-import { type Blame, type BlameEvent, type BlameStep, circuitOf, initialBlame, reduceBlame } from './blame.ts';
+import { type BlameEvent, type BlameStep, reduceBlame } from './blame.ts';
+import { type Blame, circuitOf, initialBlame } from './blame-state.ts';
 import { initialPace, isPaced, type Pace, paceFailed, paceIssued, paceRestarted, paceSent } from './pace.ts';
 import { HUNG_AFTER_MS, ownerPause, type Pause, type PauseRanges } from './pauses.ts';
 

@@ -2,7 +2,7 @@
 
 import { type Instant, onWallClock } from '../clock.ts';
 import type { FailureScope, OwnerTokenErrorCode } from '../errors.ts';
-import type { Blame } from '../failures/blame.ts';
+import type { Blame } from '../failures/blame-state.ts';
 import type { Pause } from '../failures/pauses.ts';
 import { knownRejection } from '../failures/rejections.ts';
 import { checkOptions, integer, type OptionRules } from '../option-check.ts';

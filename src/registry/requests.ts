@@ -9,7 +9,7 @@ import { Cancellation } from '../cancellation.ts';
 import { type Instant, inSlices, nextTurn, settledWithin, stopTimer, type Time } from '../clock.ts';
 import { type Diagnostics, ReportedRequest } from '../diagnostics.ts';
 import type { OwnerTokenError } from '../errors.ts';
-import { type Circuit, circuitOf, PATIENCE_MS } from '../failures/blame.ts';
+import { type Circuit, circuitOf, PATIENCE_MS } from '../failures/blame-state.ts';
 import type { Pause } from '../failures/pauses.ts';
 import type { FailedEvent, Step } from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
@@ -175,7 +175,7 @@ export class Requests {
     const { slot, accessKey: owner, number } = flight;
     const tookMs = now.monotonicMs - sent.monotonicMs;
     // A token that was requested earlier, by another replica for example, is no evidence about the service now.
-    if (held.token.issuedAtMs >= Math.floor(sent.wallMs)) {
+    if (held.token.issuedAtMs >= Math.floor(Math.min(sent.wallMs, now.wallMs - tookMs))) {
       this.scheduler.step({ kind: 'succeeded', owner, number, isTrial: this.scheduler.endTrial(flight), tookMs }, now);
     }
     if (this.#end(flight, now)) {

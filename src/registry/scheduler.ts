@@ -7,7 +7,7 @@
 import { type Instant, nextTurn, stopTimer, type Time, type Timer } from '../clock.ts';
 import type { Diagnostics, ReportedRequest } from '../diagnostics.ts';
 import { OwnerTokenError, type OwnerTokenErrorCode } from '../errors.ts';
-import { type Circuit, circuitOf, mayStart, refusingCircuit, trialDueAtMs } from '../failures/blame.ts';
+import { type Circuit, circuitOf, mayStart, refusingCircuit, trialDueAtMs } from '../failures/blame-state.ts';
 import {
   type Health,
   type HealthEvent,

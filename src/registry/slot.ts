@@ -24,7 +24,7 @@
 
 import type { Instant } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
-import type { Circuit } from '../failures/blame.ts';
+import type { Circuit } from '../failures/blame-state.ts';
 import type { Pause } from '../failures/pauses.ts';
 import { afterResume, type RejectionState } from '../failures/rejections.ts';
 import type { AccessToken, RequestReason } from '../token.ts';

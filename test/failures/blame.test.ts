@@ -1,17 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/errors.ts';
+import { type BlameEvent, type BlameStep, reduceBlame } from '../../src/failures/blame.ts';
 import {
   type Blame,
-  type BlameEvent,
   type BlameState,
-  type BlameStep,
   type Circuit,
   initialBlame,
   mayStart,
-  reduceBlame,
   refusingCircuit,
   trialDueAtMs,
-} from '../../src/failures/blame.ts';
+} from '../../src/failures/blame-state.ts';
 
 const RANGES = {
   owner: { baseMs: 1_000, capMs: 300_000 },

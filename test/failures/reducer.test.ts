@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/errors.ts';
-import { circuitOf } from '../../src/failures/blame.ts';
+import { circuitOf } from '../../src/failures/blame-state.ts';
 import {
   type FailedEvent,
   type Health,

@@ -1,4 +1,5 @@
-import { type Blame, type BlameEvent, circuitOf, initialBlame, reduceBlame } from '../../src/failures/blame.ts';
+import { type BlameEvent, reduceBlame } from '../../src/failures/blame.ts';
+import { type Blame, circuitOf, initialBlame } from '../../src/failures/blame-state.ts';
 import { OwnerTokenError } from '../../src/index.ts';
 
 const RANGE = { baseMs: 1_000, capMs: 10_000 };

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import type { Instant } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors.ts';
-import type { Circuit } from '../../src/failures/blame.ts';
+import type { Circuit } from '../../src/failures/blame-state.ts';
 import type { Pause } from '../../src/failures/pauses.ts';
 import type { RejectionState } from '../../src/failures/rejections.ts';
 import {
