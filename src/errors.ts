@@ -57,7 +57,6 @@ interface CodeFacts {
 
 /** Without the properties of a polluted `Object.prototype`. */
 const facts = (given: CodeFacts = {}): CodeFacts => Object.assign(Object.create(null), given);
-
 /** What follows from each code. `docs/errors.md` says what it means. */
 export const ERRORS: Readonly<Record<OwnerTokenErrorCode, CodeFacts>> = Object.freeze({
   owner_refused: facts({ escalatesTo: 'client', followsScope: true }),

