@@ -1,6 +1,7 @@
-/** The token that was stored last. If the next owner receives the same one, the service may ignore the access key. */
+/** Warns of tokens that a service issues twice: to two owners in a row, or again although they were rejected. */
 
 import type { Diagnostics } from '../diagnostics.ts';
+import type { AccessToken } from '../token.ts';
 import type { Slot } from './slot.ts';
 
 export class LastToken {
@@ -11,10 +12,14 @@ export class LastToken {
     this.#diagnostics = diagnostics;
   }
 
-  stored(slot: Slot, token: string): void {
+  /** @param rejected the token that it replaces, if that was rejected. */
+  stored(slot: Slot, token: AccessToken, rejected: AccessToken | undefined): void {
     const last = this.#last;
-    this.#last = { slot, token };
-    if (last?.token !== token || last.slot === slot) return;
+    const { value } = token;
+    this.#last = { slot, token: value };
+    if (rejected?.value === value)
+      this.#diagnostics.emit('token.reissued', () => ({ owner: slot.owner, token: token.fingerprint }));
+    if (last?.token !== value || last.slot === slot) return;
     this.#diagnostics.emit('token.shared', () => ({ owner: slot.owner, otherOwner: last.slot.owner }));
   }
 

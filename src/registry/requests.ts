@@ -28,6 +28,7 @@ import {
   type HeldToken,
   isLive,
   isReplacing,
+  isRequestedSince,
   isUsable,
   laterPause,
   reasonOf,
@@ -155,6 +156,7 @@ export class Requests {
     }
     this.#end(flight);
     this.#fail(flight, refused, this.#time.now());
+    this.scheduler.startNext();
   }
 
   #newCall(flight: Flight): SourceCall {
@@ -175,17 +177,15 @@ export class Requests {
     const { slot, accessKey: owner, number } = flight;
     const tookMs = now.monotonicMs - sent.monotonicMs;
     // A token that was requested earlier, by another replica for example, is no evidence about the service now.
-    if (held.token.issuedAtMs >= Math.floor(Math.min(sent.wallMs, now.wallMs - tookMs))) {
+    if (isRequestedSince(sent, held.token, now)) {
       this.scheduler.step({ kind: 'succeeded', owner, number, isTrial: this.scheduler.endTrial(flight), tookMs }, now);
     }
     if (this.#end(flight, now)) {
-      if (isReplacing(slot) && slot.held?.value === held.token.value) {
-        this.#diagnostics.emit('token.reissued', () => ({ owner: slot.owner, token: held.token.fingerprint }));
-      }
+      const rejected = isReplacing(slot) ? slot.held : undefined;
       const { rejection } = slot.history;
       recordSuccess(slot, held, afterArrival(rejection, slot.held, sent.monotonicMs, now.monotonicMs));
       this.#owners.store(slot);
-      this.#lastToken.stored(slot, held.token.value);
+      this.#lastToken.stored(slot, held.token, rejected);
     } else this.scheduler.step({ kind: 'forgotten', owner }, now);
     this.#waiters.resolve(flight, held.token);
     this.#diagnostics.requestSucceeded(message, held.token, slot, now.monotonicMs);

@@ -22,7 +22,7 @@
  * client and endpoint, which concern all owners (`failures/`).
  */
 
-import type { Instant } from '../clock.ts';
+import { elapsedMs, type Instant } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import type { Circuit } from '../failures/blame-state.ts';
 import type { Pause } from '../failures/pauses.ts';
@@ -121,6 +121,14 @@ export const troubleOf = ({ history }: Slot): Pause | undefined => history.failu
 /** A token's age: on the timeline while it is held, by the wall clock after. */
 export function ageMsOf({ held, aheadMs }: Slot, token: AccessToken, now: Instant): number {
   return Math.max(0, (held === token ? now.timelineMs - aheadMs : now.wallMs) - token.issuedAtMs);
+}
+
+/** How much the dates of a source may be rounded. */
+const ROUNDING_MS = 2;
+
+/** Whether the token was requested after the source was called, also if the wall clock was set back since. */
+export function isRequestedSince(sent: Instant, { issuedAtMs }: AccessToken, now: Instant): boolean {
+  return issuedAtMs >= Math.min(sent.wallMs, now.wallMs - elapsedMs(sent, now)) - ROUNDING_MS;
 }
 
 /** The owner's backoff, if it is in force. */
