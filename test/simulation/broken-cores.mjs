@@ -11,35 +11,37 @@ export const BROKEN_CORES = {
     ],
     [
       'expiry by the wall clock is ignored',
-      'const gapMs = wallMs + this.#wallOffsetMs - (monotonicMs + this.#monotonicOffsetMs);',
-      'const gapMs = 0; this.#wallOffsetMs = monotonicMs + this.#monotonicOffsetMs - wallMs;',
+      'const gapMs = wallMs + this.#wallOffsetMs - (readMs + this.#monotonicOffsetMs);',
+      'const gapMs = 0; this.#wallOffsetMs = readMs + this.#monotonicOffsetMs - wallMs;',
     ],
   ],
   'failures/blame': [
-    [
-      'a canary that succeeds proves nothing',
-      "if (blame.phase !== 'closed') trust(",
-      'if (blame.phase === null) trust(',
-    ],
+    ['a canary that succeeds proves nothing', '  else trust(blame, nowMs);\n', ''],
     [
       'canaries are never asked',
-      'blame.failure = failure;\n  return { askCanary: true };',
-      'blame.failure = failure;\n  return NOTHING;',
+      'failedCanaries: 0, failure };\n  return { askCanary: true };',
+      'failedCanaries: 0, failure };\n  return NOTHING;',
     ],
     ['no canary is needed to open', 'blame.canaries.length > 0 ? check(', 'blame === null ? check('],
     ['two suspects are enough', 'const SUSPECTS_TO_CHECK = 3;', 'const SUSPECTS_TO_CHECK = 2;'],
     ['nine suspects are enough before any success', 'BEFORE_ANY_SUCCESS = 10;', 'BEFORE_ANY_SUCCESS = 9;'],
     ['ten suspects are not enough before any success', 'BEFORE_ANY_SUCCESS = 10;', 'BEFORE_ANY_SUCCESS = 11;'],
-    ['a success does not clear the suspects', '  blame.suspects.length = 0;\n', ''],
+    ['a success does not clear the suspects', 'state.suspects.length = 0;', ';'],
     ['a given scope opens no circuit', 'if (isGiven) return', 'if (isGiven && !blame) return'],
-    ['trials have no end of a pause to wait for', 'return isDue && outstanding === 0', 'return outstanding === 0'],
-    ['several trials at once', "outstanding === 0 ? 'trial'", "outstanding < 3 ? 'trial'"],
-    ['no trial is ever due', 'blame.isDue = true;', ''],
+    ['no trial is ever due', 'state.isDue = true;', ''],
     [
       'a trial about its owner alone closes nothing',
       "if (scope === 'owner') return trust(",
       'if (scope === null) return trust(',
     ],
+  ],
+  'failures/blame-state': [
+    [
+      'trials have no end of a pause to wait for',
+      'return state.isDue && state.outstanding === 0',
+      'return state.outstanding === 0',
+    ],
+    ['several trials at once', "state.outstanding === 0 ? 'trial'", "state.outstanding < 3 ? 'trial'"],
   ],
   'failures/pace': [['a quota is not kept', 'Math.max(nowMs, pace.nextStartMs) + intervalMs', 'nowMs']],
   'failures/pauses': [['Retry-After is not heeded', 'error.retryAfterMs ?? drawLength', 'drawLength']],
@@ -63,6 +65,18 @@ export const BROKEN_CORES = {
       'error.message',
     ],
   ],
+  'failures/rejections': [
+    [
+      'a rejection changes nothing',
+      "    case undefined:\n      return { kind: 'replacing', row: undefined, firstRejectedAtMs: nowMs, ageMs };\n",
+      '    case undefined:\n      return state;\n',
+    ],
+    [
+      'an accepted call restores nothing',
+      "return { ...state, kind: 'kept', row: undefined, untilMs: nowMs };",
+      'return state;',
+    ],
+  ],
   diagnostics: [
     [
       'a logger that throws is heard',
@@ -71,7 +85,7 @@ export const BROKEN_CORES = {
     ],
   ],
   'registry/registry': [
-    ['callers do not join', 'requesting: flight !== undefined', 'requesting: false && flight !== undefined'],
+    ['callers do not join', 'const requesting = flight !== undefined', 'const requesting = false && flight'],
     [
       'keys are trimmed',
       '    try {\n      // Before the lookup',
@@ -80,7 +94,6 @@ export const BROKEN_CORES = {
   ],
   'registry/requests': [
     ['a detached answer is stored', 'if (this.#end(flight, now)) {', 'if (this.#end(flight, now) || flight) {'],
-    ['a rejection does not detach what was sent', "if (flight?.phase === 'sent') this.detach(flight);", ''],
     ['close leaves callers waiting', 'this.#waiters.reject(flight, closedError(flight.slot.owner, now));', ''],
     ['the end of a request starts no other', '    this.scheduler.react(now, message);\n', ''],
   ],
@@ -134,13 +147,16 @@ export const BROKEN_CORES = {
     ],
   ],
   'registry/slot': [
-    ['rejected tokens are not remembered', '[fingerprint, ...denylist]', '[]'],
-    ['a rejection leaves the token', 'drop(slot, held, { lastRejected', 'update(slot, { lastRejected'],
+    [
+      'rejections in a row are not remembered',
+      'rejection ? { ...EMPTY_HISTORY, rejection } : EMPTY_HISTORY',
+      'EMPTY_HISTORY',
+    ],
     ['a failure drops the token', 'update(slot, { failure });', 'slot.held = undefined;\n  update(slot, { failure });'],
     [
       'refreshes begin within pauses',
-      'conditions.requesting || conditions.circuit || backoffOf(slot, now) ?',
-      'conditions.requesting ?',
+      "return isStopped ? 'serve' : 'serve-and-refresh';",
+      "return conditions.requesting ? 'serve' : 'serve-and-refresh';",
     ],
     [
       "an owner's pause does not hold back",
