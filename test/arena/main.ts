@@ -5,11 +5,13 @@ import { compare } from './compare.ts';
 import { renewPage } from './docs.ts';
 import type { Played } from './play.ts';
 import { randomWorld } from './random/index.ts';
+import { apiMain } from './resource/main.ts';
 import type { Scene } from './scene.ts';
 import { SCENES } from './scenes/index.ts';
 import { breaker, registry, type Subject } from './subjects.ts';
 
 const USAGE = `Usage: npm run arena -- [part of a scene's name …] [options]
+  resource           first: only the scenes in which the API misbehaves; takes --seeds, --json and --list
   --seeds 1,2,3      one run of each scene for each seed; default: 1
   --random 300       worlds drawn at random instead, from the first of --seeds on
   --json             a line of JSON for each run
@@ -34,6 +36,7 @@ export async function main(args: readonly string[], seed: string | undefined): P
     await renewPage(random ?? 300);
     return print('docs/arena.md is renewed', 0);
   }
+  if (parts[0] === 'resource') return apiMain({ ...options, parts: parts.slice(1) });
   const runs = runsOf(seeds, random).filter(({ scene }) => isNamed(scene, parts));
   if (runs.length === 0) return print(`no scene has ${parts.map((part) => `"${part}"`).join(' or ')} in its name`, 2);
   if (list) return print([...new Set(runs.map(({ scene }) => scene.name))].join('\n'), 0);
@@ -49,7 +52,7 @@ export async function main(args: readonly string[], seed: string | undefined): P
   return held === runs.length ? 0 : 1;
 }
 
-type Options = ReturnType<typeof optionsOf>;
+export type Options = ReturnType<typeof optionsOf>;
 
 function optionsOf(args: readonly string[], seed: string | undefined) {
   const flag = { type: 'boolean', default: false } as const;

@@ -52,11 +52,17 @@ export class VirtualTime implements Clock {
     };
   }
 
-  /** Runs all events up to this time. After each millisecond in which something happened, all promises settle. */
-  async passUntil(endMs: number): Promise<void> {
+  /**
+   * Runs all events up to this time. After each millisecond in which something happened, all promises settle.
+   *
+   * @param turnEach how often the event loop turns, too: a turn takes far longer than promises, and only work in slices
+   * needs it.
+   */
+  async passUntil(endMs: number, turnEach = 1): Promise<void> {
     const events = this.#events;
+    let ran = 0;
     for (let next = events[0]; next && next.atMs <= endMs; next = events[0]) {
-      if (this.#runMillisecond(endMs)) await new Promise(setImmediate);
+      if (this.#runMillisecond(endMs)) await (++ran % turnEach === 0 ? new Promise(setImmediate) : settled());
     }
     this.#nowMs = Math.max(this.#nowMs, endMs);
   }
@@ -94,5 +100,7 @@ export class VirtualTime implements Clock {
     return first;
   }
 }
+
+const settled = () => new Promise<void>((resolve) => queueMicrotask(() => process.nextTick(resolve)));
 
 const isBefore = (a: Event, b: Event) => a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
