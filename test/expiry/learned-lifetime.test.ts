@@ -350,6 +350,33 @@ describe('in a world with a registry', () => {
     }
   });
 
+  it.each([
+    ['5 min', 5 * MINUTE_MS],
+    ['1 h', HOUR_MS],
+    ['24 h', DAY_MS],
+  ])('an API that refuses all owners for five minutes teaches nothing: a lifetime of %s', async (_, lifetimeMs) => {
+    const fromMs = 5.5 * lifetimeMs;
+    const untilMs = fromMs + 5 * MINUTE_MS;
+    for (const callsPerLifetime of [10, 60]) {
+      let beforeMs = 0;
+      const since: number[] = [];
+      await run({
+        phases: [{ lifetimeMs, lifetimes: 8 }],
+        callsPerLifetime,
+        revoked: 0,
+        spurious: 0,
+        policyFor: () => learnedLifetime(),
+        refuses: (nowMs) => nowMs >= fromMs && nowMs < untilMs,
+        onCall: (nowMs, policy) => {
+          if (nowMs < fromMs) beforeMs = estimateOf(policy);
+          else if (nowMs < untilMs + lifetimeMs) since.push(estimateOf(policy) / beforeMs);
+        },
+      });
+      expect(Math.min(...since), `${callsPerLifetime} calls`).toBeGreaterThanOrEqual(0.9);
+      expect(Math.max(...since), `${callsPerLifetime} calls`).toBeLessThanOrEqual(1.1);
+    }
+  });
+
   /** Whether a call of an odd owner is accepted, by the age of its token and a random number. */
   const oddAnswers: Record<string, (ageMs: number, random: number) => boolean> = {
     'refuse any token older than 20 s': (ageMs) => ageMs < 20_000,

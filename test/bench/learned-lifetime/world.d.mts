@@ -8,7 +8,6 @@ export interface WorldCounts {
   oddRequests: number;
   outlived: number;
   injected: number;
-  paused: number;
 }
 
 export interface World<P extends ExpiryPolicy> {
@@ -23,6 +22,7 @@ export interface World<P extends ExpiryPolicy> {
   revoked?: number;
   revokedPerCall?: number;
   spurious?: number;
+  refuses?(nowMs: number): boolean;
   odd?: number;
   oddAnswer?(ageMs: number, random: number): boolean;
   seed?: number;

@@ -7,7 +7,7 @@ import { seeded } from '../../helpers/seeded.mjs';
 
 /**
  * Runs one world and counts, for each of its phases, calls, token requests, and calls made again because their token
- * had outlived the lifetime (`outlived`) or for another reason (`injected`), and calls that found their owner paused.
+ * had outlived the lifetime (`outlived`) or for another reason (`injected`).
  *
  * @param world.phases           `{ lifetimeMs, lifetimes }` each: the hidden lifetime, and for how many of it
  * @param world.policyFor        makes the policy; given what tells the hidden lifetime, for one that knows it
@@ -20,6 +20,7 @@ import { seeded } from '../../helpers/seeded.mjs';
  * @param world.revoked          share of the tokens that are revoked, at some moment of their life
  * @param world.revokedPerCall   share of the calls before which the token is revoked
  * @param world.spurious         share of the calls that are answered 401 for no reason
+ * @param world.refuses          whether the service refuses every call at this time
  * @param world.odd              how many owners are odd
  * @param world.oddAnswer        whether an odd owner's call with a token of this age is accepted, given this random number
  * @param world.onCall           told the time and the policy at each call
@@ -27,14 +28,14 @@ import { seeded } from '../../helpers/seeded.mjs';
 export async function runWorld(world) {
   const { phases, policyFor, makeRegistry, owners = 100, callsPerLifetime = 60, seed = 1 } = world;
   const { burst = 1, together = 1, spread = 1, revoked = 0.01, revokedPerCall = 0, spurious = 0.005, onCall } = world;
-  const { odd = 0, oddAnswer = () => true } = world;
+  const { odd = 0, oddAnswer = () => true, refuses = () => false } = world;
   const random = seeded(seed);
   const exponential = (mean) => -Math.log(1 - random()) * mean;
   let phase = 0;
   let phaseEndsMs = phases[0].lifetimeMs * phases[0].lifetimes;
   let nowMs = 0;
   const lifetime = () => phases[phase].lifetimeMs;
-  const counts = phases.map(() => ({ calls: 0, requests: 0, oddRequests: 0, outlived: 0, injected: 0, paused: 0 }));
+  const counts = phases.map(() => ({ calls: 0, requests: 0, oddRequests: 0, outlived: 0, injected: 0 }));
 
   const names = Array.from({ length: owners }, (_, owner) => `owner-${owner}`);
   const shares = names.map((_, owner) => spread ** (owner / Math.max(1, owners - 1)));
@@ -63,6 +64,7 @@ export async function runWorld(world) {
   const answer = (token) => {
     const { name, atMs, endsMs, revokedMs } = issued.get(token) ?? { endsMs: 0 };
     if (name && isOdd(name)) return oddAnswer(nowMs - atMs, random()) ? 'accepted' : 'injected';
+    if (refuses(nowMs)) return 'injected';
     if (nowMs >= endsMs) return 'outlived';
     return nowMs >= revokedMs || random() < spurious || random() < revokedPerCall ? 'injected' : 'accepted';
   };
@@ -71,20 +73,14 @@ export async function runWorld(world) {
   const clock = { now: () => START_MS + nowMs, monotonic: () => nowMs };
   const source = { requestToken };
   const registry = makeRegistry({ source, expiry: policy, clock, random, fingerprintKey: FINGERPRINT_KEY });
-  /** Undefined when the owner pauses because of three fresh tokens in a row that were refused, as chance may have it. */
-  const tokenFor = (owner) =>
-    registry.getToken(owner).catch((error) => {
-      if (error.code !== 'token_rejected') throw error;
-      counts[phase].paused++;
-    });
   const call = async (owner) => {
     const count = counts[phase];
     const size = together === 1 ? 1 : Math.ceil(Math.log(random()) / Math.log(1 - 1 / together));
     count.calls += size;
-    const first = await tokenFor(owner);
+    const first = await registry.getToken(owner);
     for (let index = 0; index < size; index++) {
       let token = first;
-      for (let attempts = 1; token; attempts++) {
+      for (let attempts = 1; ; attempts++) {
         const status = answer(token.value);
         if (status === 'accepted') {
           registry.accept(owner, token);
@@ -93,7 +89,7 @@ export async function runWorld(world) {
         count[status]++;
         registry.reject(owner, token);
         if (attempts === 2) break;
-        token = await tokenFor(owner);
+        token = await registry.getToken(owner);
       }
     }
   };
