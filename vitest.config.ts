@@ -4,7 +4,7 @@ import { configDefaults, defineConfig } from 'vitest/config';
 import { bundlePage, LIVE_VIEW, PORTAL, pagePlugin } from './src/picture/bundle.ts';
 
 /** Played once in CI and not on every line of Node, because it runs in virtual time and no figure depends on the machine. */
-const ARENA = ['test/arena/{scenes,random}.test.ts'];
+const ARENA = ['test/arena/{scenes,random,resource}.test.ts'];
 
 /** Slower tests of what Node itself may change: sockets, clients of Redis, printed errors. They run on every line of Node. */
 const PLATFORM = [

@@ -54,8 +54,8 @@ export function judgeApi(run: ApiPlayed, scene: ApiScene, baselines: readonly Ap
     const few = OF_OUTAGE * renew.inFault + refreshes(lastedMs) + TRIALS * owners;
     atMost('token requests during the outage', run.inFault, Math.min(few, renew.inFault + early));
   }
-  // A refused call may be made once more.
-  const mostCalls = Math.max(renew.apiCalls, run.made + run.calls - run.served);
+  // A refused call may be made once more, and so may one for which `renew` got no token.
+  const mostCalls = Math.max(renew.apiCalls + renew.failed, run.made + run.calls - run.served);
   atMost('calls of the API', run.apiCalls, SLACK_CALLS * mostCalls + SLACK_REQUESTS);
   return worse;
 
