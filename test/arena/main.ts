@@ -4,16 +4,18 @@ import { parseArgs } from 'node:util';
 import { compare } from './compare.ts';
 import { renewPage } from './docs.ts';
 import type { Played } from './play.ts';
+import { randomApiWorld } from './random/api.ts';
 import { randomWorld } from './random/index.ts';
 import { apiMain } from './resource/main.ts';
 import type { Scene } from './scene.ts';
 import { SCENES } from './scenes/index.ts';
-import { breaker, registry, type Subject } from './subjects.ts';
+import { breaker, keeping, registry, type Subject } from './subjects.ts';
 
 const USAGE = `Usage: npm run arena -- [part of a scene's name …] [options]
   resource           first: only the scenes in which the API misbehaves; takes --seeds, --json and --list
   --seeds 1,2,3      one run of each scene for each seed; default: 1
   --random 300       worlds drawn at random instead, from the first of --seeds on
+  --api              the random worlds with an API that refuses some calls for no fault of their tokens
   --json             a line of JSON for each run
   --list             the names of the scenes
   --docs             plays all scenes beside two more libraries, and writes the results into docs/arena.md
@@ -30,20 +32,20 @@ export async function main(args: readonly string[], seed: string | undefined): P
   } catch (error) {
     return print(`${(error as Error).message}\n\n${USAGE}`, 2);
   }
-  const { help, docs, list, json, random, seeds, parts } = options;
+  const { help, docs, list, json, random, seeds, parts, api } = options;
   if (help) return print(USAGE, 0);
   if (docs) {
     await renewPage(random ?? 300);
     return print('docs/arena.md is renewed', 0);
   }
   if (parts[0] === 'resource') return apiMain({ ...options, parts: parts.slice(1) });
-  const runs = runsOf(seeds, random).filter(({ scene }) => isNamed(scene, parts));
+  const runs = runsOf(seeds, random, api ? randomApiWorld : randomWorld).filter(({ scene }) => isNamed(scene, parts));
   if (runs.length === 0) return print(`no scene has ${parts.map((part) => `"${part}"`).join(' or ')} in its name`, 2);
   if (list) return print([...new Set(runs.map(({ scene }) => scene.name))].join('\n'), 0);
   const subject = options.subject ? await subjectOf(options.subject) : registry;
   let held = 0;
   for (const { scene, seed, replay } of runs) {
-    const { run, baselines, worse } = await compare(scene, seed, subject, [breaker]);
+    const { run, baselines, worse } = await compare(scene, seed, subject, [api ? keeping : breaker]);
     if (worse.length === 0) held++;
     if (json) printJson([run, ...baselines], worse);
     else printTable(scene, [run, ...baselines], worse, replay);
@@ -63,6 +65,7 @@ function optionsOf(args: readonly string[], seed: string | undefined) {
       json: flag,
       list: flag,
       docs: flag,
+      api: flag,
       help: flag,
       seeds: { type: 'string', default: seed ?? '1' },
       random: { type: 'string' },
@@ -92,10 +95,11 @@ interface Run {
   readonly replay: string;
 }
 
-function runsOf(seeds: readonly number[], random: number | undefined): Run[] {
+function runsOf(seeds: readonly number[], random: number | undefined, worldOf: (seed: number) => Scene): Run[] {
   if (random !== undefined) {
     return Array.from({ length: random }, (_, n) => (seeds[0] ?? 1) + n).map((seed) => {
-      return { scene: randomWorld(seed), seed, replay: `SEED=${seed} npm run arena` };
+      const api = worldOf === randomApiWorld ? ' -- --api' : '';
+      return { scene: worldOf(seed), seed, replay: `SEED=${seed} npm run arena${api}` };
     });
   }
   return Object.values(SCENES)

@@ -60,10 +60,15 @@ export async function play(scene: Scene, subject: Subject, seed: number): Promis
 
 /** A call of a tenant: if the API does not accept its token, it rejects that token and asks for another, once. */
 async function callOnce(client: Client, service: Service, key: string): Promise<void> {
+  const isAccepted = async (token: string) => {
+    const accepted = await service.callApi(token);
+    if (accepted) client.accept?.(key, token);
+    else client.reject(key, token);
+    return accepted;
+  };
   const token = await client.getToken(key);
-  if (!service.hasApi || (await service.callApi(token))) return;
-  client.reject(key, token);
-  if (!(await service.callApi(await client.getToken(key)))) {
+  if (!service.hasApi || (await isAccepted(token))) return;
+  if (!(await isAccepted(await client.getToken(key)))) {
     throw Object.assign(new Error('the API accepts no token'), { code: 'unauthorized' });
   }
 }

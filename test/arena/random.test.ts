@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { compare } from './compare.ts';
+import { randomApiWorld } from './random/api.ts';
 import { randomWorld } from './random/index.ts';
-import { registry } from './subjects.ts';
+import { keeping, registry } from './subjects.ts';
 
 /**
  * Twenty worlds, the same ones each time, so that a test that begins to fail is due to a change. `SEED=` plays another;
@@ -14,5 +15,11 @@ describe('random worlds', () => {
   it.each(worlds)('no healthy tenant is worse off than with plain: $scene.name', async ({ seed, scene }) => {
     const { worse } = await compare(scene, seed, registry);
     expect(worse, `replay: SEED=${seed} npm run arena`).toEqual([]);
+  });
+
+  const apiWorlds = SEEDS.map((seed) => ({ seed, scene: randomApiWorld(seed) }));
+  it.each(apiWorlds)('no healthy tenant is worse off, keep or renew: $scene.name', async ({ seed, scene }) => {
+    const { worse } = await compare(scene, seed, registry, [keeping]);
+    expect(worse, `replay: SEED=${seed} npm run arena -- --api`).toEqual([]);
   });
 });

@@ -17,7 +17,7 @@ export interface Scene {
   /** Default: 3,600. */
   readonly tokenLifeS?: number;
   /** Calls present their token to an API that accepts it or not. One that does not answers 401, and the caller rejects. */
-  readonly accepts?: (token: Issued, atMs: number) => boolean;
+  readonly accepts?: (token: Issued, atMs: number, random: () => number) => boolean;
   /** The share of reads of the client secret that throw. */
   readonly secretFails?: number;
   /** The most requests at once that the subject is set to, where it can be set; baselines: 32 if it is not. */
@@ -29,6 +29,8 @@ export interface Scene {
    * may ask that rarely), and while a `Retry-After` for everybody is in force.
    */
   readonly uncounted?: readonly Span[];
+  /** The API refuses good tokens, so that luck decides more: refreshing ahead meets a moment at which the API refuses more often. */
+  readonly refusesGoodTokens?: true;
   /** Where the service's limits are exceeded: the percentage of counted calls that a client that knows them could serve. */
   readonly ideal?: number;
   /** Everything fails for five minutes or more: then a tenth of the requests of the plain baseline must do. */

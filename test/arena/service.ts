@@ -120,7 +120,7 @@ export class Service {
     const issued = this.#issued[number - 1];
     if (!issued) throw new Error(`the service has not issued ${token}`);
     const isNewest = this.#newestOf.get(issued.owner) === number;
-    return this.#scene.accepts?.({ ...issued, isNewest } satisfies Issued, this.#time.nowMs) ?? true;
+    return this.#scene.accepts?.({ ...issued, isNewest } satisfies Issued, this.#time.nowMs, this.random) ?? true;
   }
 }
 

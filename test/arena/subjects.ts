@@ -6,7 +6,7 @@
 import { ConsecutiveBreaker, circuitBreaker, handleAll } from 'cockatiel';
 import { LRUCache } from 'lru-cache';
 import pLimit from 'p-limit';
-import { type Clock, OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';
+import { type AccessToken, type Clock, OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';
 import type { Scene } from './scene.ts';
 
 /** What a subject gets. It uses no other time, randomness or network. */
@@ -27,6 +27,8 @@ export interface Client {
   getToken(accessKey: string): Promise<string>;
   /** The API did not accept this token. */
   reject(accessKey: string, token: string): void;
+  /** The API accepted it. */
+  accept?(accessKey: string, token: string): void;
   close?(): void;
 }
 
@@ -48,6 +50,12 @@ export const plain: Subject = {
   create: (tools) => cached(tools, (key) => requestToken(key, tools)),
 };
 
+/** The same, but it keeps a token that the API did not accept. */
+export const keeping: Subject = {
+  name: 'keeping',
+  create: async (tools) => ({ ...(await plain.create(tools)), reject: () => {} }),
+};
+
 /** The same behind cockatiel's circuit breaker: open after five failures in a row, one trial after 10 s. */
 export const breaker: Subject = {
   name: 'breaker',
@@ -60,7 +68,8 @@ export const breaker: Subject = {
 /** The registry as its users get it, with its defaults. */
 export const registry: Subject = {
   name: 'registry',
-  create: ({ fetch, clock, random, readSecret, scene: { concurrency } }) => {
+  create: ({ fetch, clock, random, readSecret, scene }) => {
+    const { concurrency } = scene;
     const options = { baseUrl: BASE_URL, clientId: 'client', clientSecret: readSecret };
     const source = new TokenEndpoint({ ...options, fetch: fetch as typeof globalThis.fetch, clock });
     const tokens = new OwnerTokenRegistry({
@@ -70,9 +79,18 @@ export const registry: Subject = {
       maxOwners: 100_000,
       ...(concurrency !== undefined && { concurrency }),
     });
+    const given = new Map<string, AccessToken>();
     return {
-      getToken: async (key) => (await tokens.getToken(key)).value,
+      async getToken(key) {
+        const token = await tokens.getToken(key);
+        if (scene.accepts) given.set(key, token);
+        return token.value;
+      },
       reject: (key, token) => void tokens.reject(key, token),
+      accept(key, value) {
+        const token = given.get(key);
+        if (token?.value === value) tokens.accept(key, token);
+      },
       close: () => void tokens.close({ timeoutMs: 0 }),
     };
   },
