@@ -89,9 +89,9 @@ export const deadTokenScenes: readonly ApiScene[] = [
     // Until its turn comes, an owner is served with a dead token, as by a client that knows no quota.
     name: 'all tokens of 600 owners revoked, the token service allows 20 requests a second',
     owners: 600,
-    minutes: 10,
+    minutes: 8,
     lifeS: 3_600,
-    everyMs: 5 * SEC,
+    everyMs: 10 * SEC,
     options: { requestsPerSecond: 20 },
     counts: ({ atMs }) => atMs > 2 * MIN,
     fault: [0, 5 * MIN],

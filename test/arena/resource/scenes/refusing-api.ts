@@ -101,15 +101,15 @@ export const refusingApiScenes: readonly ApiScene[] = [
   },
   {
     name: '401 for all: 50 ms of each 10 s, shorter than a token request',
-    owners: 50,
-    minutes: 20,
+    owners: 20,
+    minutes: 10,
     lifeS: 3_600,
     everyMs: 500,
     api: () => [again(10 * SEC, 50, refuseAll)],
   },
   {
     name: '401 for all: 300 ms of each 20 s, the token service takes 2 s',
-    owners: 50,
+    owners: 20,
     minutes: 20,
     lifeS: 3_600,
     everyMs: SEC,
