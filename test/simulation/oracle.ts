@@ -78,9 +78,9 @@ export class Oracle {
     return this.#requests.inFlight;
   }
 
-  /** Timers: one for the scheduler, and one for each request. */
+  /** Timers: one for the scheduler, one for each request, and a second one for a queued request with a rejected token. */
   get mostTimers(): number {
-    return 1 + this.inFlight + (this.closed ? 0 : this.registry.stats().queued);
+    return 1 + this.inFlight + (this.closed ? 0 : 2 * this.registry.stats().queued);
   }
 
   // What callers do.

@@ -271,6 +271,6 @@ const UNUSABLE_GRANTS: readonly unknown[] = [
   { token: 7 },
   { token: `${MARK}\r\nX: 1` },
   { token: MARK.repeat(4000) },
-  { token: `${MARK}-of-nobody`, tokenType: 'a b' },
+  { token: `${MARK}-of-nobody`, tokenType: 7 },
   { token: `${MARK}-of-nobody`, requestedAtMs: Number.NaN },
 ];
