@@ -39,6 +39,8 @@ export class Oracle {
   readonly #requests: RequestAccount;
   readonly #rejections: RejectionAccount;
   #names: string[] = [];
+  /** Tokens whose source says that it requested them long ago, which is no evidence about the service now. */
+  readonly #datedLongAgo = new Set<string>();
   #lastFailureMs = Number.NEGATIVE_INFINITY;
   /** Raised by everything that happens: what a hook does within a call may change that call's effect. */
   #events = 0;
@@ -245,6 +247,7 @@ export class Oracle {
     this.#circuits.granted(mark, this.#requests.isOfOneGeneration(owner));
     this.#tokens.issued(asked, value);
     this.#rejections.issued(owner, value);
+    if (asked.fault === 'dead-on-arrival') this.#datedLongAgo.add(value);
     this.#requests.issued(owner);
   }
 
@@ -297,8 +300,9 @@ export class Oracle {
       return;
     }
     const isCurrent = this.#tokens.checkGiven(call, token);
-    // A caller may have been given a rejected token because no newer one could be had.
-    if (call.held === undefined && !this.#tokens.wasRejected(token.value)) {
+    // A caller may have been given a rejected token because no newer one could be had, or one that its source had stored.
+    const isNew = !this.#tokens.wasRejected(token.value) && !this.#datedLongAgo.has(token.value);
+    if (call.held === undefined && isNew) {
       // A request that was queued when its owner was forgotten serves its callers, and leaves nothing behind.
       const wasForgotten = call.generation < (this.#tokens.generation[owner] as number);
       this.#circuits.delivered(owner, isCurrent && !wasForgotten);
