@@ -124,7 +124,7 @@ describe('undici', () => {
 
   it('undici reads at most 64 KiB of a 401 response that it discards', async () => {
     const aborted: Error[] = [];
-    const controller = { abort: (reason: Error) => aborted.push(reason) };
+    const controller = { abort: (reason: Error) => aborted.push(reason), pause() {}, resume() {} };
     type Handler = Required<Parameters<ReturnType<ReturnType<typeof ownerTokenInterceptor>>>[1]> & {
       onResponseStart(...args: unknown[]): void;
       onResponseData(...args: unknown[]): void;
@@ -138,6 +138,7 @@ describe('undici', () => {
     await settle();
     const [first] = handlers;
     first?.onResponseStart(controller, 401, {});
+    await settle();
     first?.onResponseData(controller, Buffer.alloc(65_536));
     expect(aborted).toEqual([]);
     first?.onResponseData(controller, Buffer.alloc(1));

@@ -110,7 +110,7 @@ describe('G1', () => {
     for (const answer of [ANSWERS['a 500 with the request as JSON'] as Answer, good]) {
       service.always(answer);
       clock.advance(3_600_000);
-      await emissions.outcome(registry.getToken(accessKey));
+      await emissions.outcome(asTimePasses(registry.getToken(accessKey), clock, 500, registry));
     }
     service.always(ANSWERS['a 500 with the request as JSON'] as Answer);
     registry.forgetAll();

@@ -208,7 +208,7 @@ describe('metrics', () => {
       const requestToken = (accessKey: string) =>
         accessKey === 'served' ? Promise.resolve(issued) : Promise.reject(error);
       const pauses = { [scope]: { baseMs: 20_000, capMs: 30_000 } };
-      await using down = new OwnerTokenRegistry({ source: { requestToken }, name: 'crm', pauses });
+      await using down = new OwnerTokenRegistry({ source: { requestToken }, name: 'crm', pauses, clock });
       instrument(down, { meterProvider, tracerProvider });
       for (const key of ['served', 'a', 'b', 'c']) await down.getToken(key).catch(() => {});
       expect(await series('owner_token.lookups')).toEqual({ hit: 0, joined: 0, refused: 2 });
