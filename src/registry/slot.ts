@@ -22,7 +22,7 @@
  * client and endpoint, which concern all owners (`failures/`).
  */
 
-import { elapsedMs, type Instant } from '../clock.ts';
+import { elapsedMs, type Instant, MAX_READING_ERROR_MS } from '../clock.ts';
 import { OwnerTokenError } from '../errors.ts';
 import type { Circuit } from '../failures/blame-state.ts';
 import type { Pause } from '../failures/pauses.ts';
@@ -123,12 +123,9 @@ export function ageMsOf({ held, aheadMs }: Slot, token: AccessToken, now: Instan
   return Math.max(0, (held === token ? now.timelineMs - aheadMs : now.wallMs) - token.issuedAtMs);
 }
 
-/** How much the dates of a source may be rounded. */
-const ROUNDING_MS = 2;
-
 /** Whether the token was requested after the source was called, also if the wall clock was set back since. */
 export function isRequestedSince(sent: Instant, { issuedAtMs }: AccessToken, now: Instant): boolean {
-  return issuedAtMs >= Math.min(sent.wallMs, now.wallMs - elapsedMs(sent, now)) - ROUNDING_MS;
+  return issuedAtMs >= Math.min(sent.wallMs, now.wallMs - elapsedMs(sent, now)) - MAX_READING_ERROR_MS;
 }
 
 /** The owner's backoff, if it is in force. */
