@@ -11,8 +11,12 @@ import { at } from '../helpers/instants.ts';
 
 const CAP_MS = 300_000;
 const old = new AccessToken({
-  ...{ value: 'old', tokenType: 'Bearer', fingerprint: 'token_old' },
-  ...{ issuedAtMs: 0, refreshAtMs: 1, expiresAtMs: 2 },
+  value: 'old',
+  tokenType: 'Bearer',
+  fingerprint: 'token_old',
+  issuedAtMs: 0,
+  refreshAtMs: 1,
+  expiresAtMs: 2,
 });
 
 function reject(
