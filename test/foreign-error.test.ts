@@ -185,6 +185,14 @@ describe('a thrown value', () => {
     ['the body as error', { statusCode: 400, body: '{"error":"invalid_scope"}' }, { code: 'owner_refused' }],
     ['pairs of headers', { status: 429, headers: [['Retry-After', 4]] }, { retryAfterMs: 4_000 }],
     ['a map of headers', { status: 429, headers: new Map([['Retry-After', '5']]) }, { retryAfterMs: 5_000 }],
+    [
+      'the time of the answer',
+      {
+        status: 429,
+        headers: { 'Retry-After': 'Tue, 01 Jan 2030 00:00:30 GMT', Date: 'Tue, 01 Jan 2030 00:00:10 GMT' },
+      },
+      { retryAfterMs: 20_000 },
+    ],
     ['a success that cannot be parsed', { response: { status: 200 } }, { code: 'invalid_response', status: 200 }],
     [
       'a code in a cause',

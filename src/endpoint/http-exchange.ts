@@ -110,13 +110,14 @@ export function idleSockets(agent: http.Agent): Socket[] {
 
 /** Runs `send` while the agent seems to have no idle connections, so that it opens a new one. */
 function withoutIdleSockets<T>(agent: http.Agent, send: () => T): T {
-  const hidden = Object.getOwnPropertyDescriptor(agent, 'freeSockets');
-  if (!hidden) return send();
-  Object.defineProperty(agent, 'freeSockets', { ...hidden, value: Object.create(null) });
+  const { freeSockets } = agent;
+  const show = (value: object) =>
+    Object.defineProperty(agent, 'freeSockets', { value, configurable: true, enumerable: true, writable: true });
+  show(Object.create(null));
   try {
     return send();
   } finally {
-    Object.defineProperty(agent, 'freeSockets', hidden);
+    show(freeSockets);
   }
 }
 

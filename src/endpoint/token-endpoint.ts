@@ -138,7 +138,7 @@ export class TokenEndpoint implements TokenSource {
   /** Closes those of the connections that are idle. */
   #closeIdle(sockets: readonly Socket[]): void {
     const idle = idleSockets(this.#ownAgent as http.Agent);
-    for (const socket of sockets) if (idle.includes(socket)) socket.destroy();
+    for (const socket of idle.filter((each) => sockets.includes(each))) socket.destroy();
   }
 
   async #readSecret(given: () => string | Promise<string>, deadline: Deadline): Promise<string> {

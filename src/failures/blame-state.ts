@@ -87,6 +87,11 @@ export function circuitOf<O>({ state }: Blame<O>): Circuit | undefined {
   return state.phase === 'open' ? state.circuit : undefined;
 }
 
+/** Canaries that were asked already, and are not asked again yet. */
+export function askedCanaries<O>({ state }: Blame<O>): readonly O[] {
+  return state.phase === 'closed' ? [] : state.asked;
+}
+
 /** Whether a queued request may start; `trial`: as the trial of the open circuit. */
 export function mayStart<O>({ state }: Blame<O>): boolean | 'trial' {
   if (state.phase === 'closed') return true;

@@ -7,7 +7,14 @@
 import { type Instant, nextTurn, stopTimer, type Time, type Timer } from '../clock.ts';
 import type { Diagnostics, ReportedRequest } from '../diagnostics.ts';
 import { OwnerTokenError, type OwnerTokenErrorCode } from '../errors.ts';
-import { type Circuit, circuitOf, mayStart, refusingCircuit, trialDueAtMs } from '../failures/blame-state.ts';
+import {
+  askedCanaries,
+  type Circuit,
+  circuitOf,
+  mayStart,
+  refusingCircuit,
+  trialDueAtMs,
+} from '../failures/blame-state.ts';
 import {
   type Health,
   type HealthEvent,
@@ -230,7 +237,7 @@ export class Scheduler {
   /** Refreshes the token of an owner that succeeded recently, to see whether the service works. */
   #askCanary(now: Instant): void {
     const { canaries, state } = this.health.blame;
-    const asked = state.phase === 'closed' ? [] : state.asked;
+    const asked = askedCanaries(this.health.blame);
     const owner = canaries.find((accessKey) => !asked.includes(accessKey) && this.#isFree(accessKey));
     const slot = owner === undefined ? undefined : this.#owners.peek(owner);
     if (slot) {

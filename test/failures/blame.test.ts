@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/errors.ts';
 import { type BlameEvent, type BlameStep, reduceBlame } from '../../src/failures/blame.ts';
 import {
+  askedCanaries,
   type Blame,
   type BlameState,
   type Circuit,
@@ -476,6 +477,12 @@ it('a canary of the check before delays no trial', () => {
   const { blame } = checking().fails('d', errorWith({ failureScope: 'client' }));
   expect(blame.state).toMatchObject({ phase: 'open', outstanding: 0 });
   expect(trialDueAtMs(blame)).toBe(1_000);
+});
+
+it('the end of a pause changes nothing once the circuit has closed, and no canary counts as asked', () => {
+  const story = open().trialSucceeds('z').is({ kind: 'due' });
+  expect([story.view, askedCanaries(story.blame)]).toEqual([['closed', '', 0, false], []]);
+  expect(askedCanaries(checking().blame)).toEqual(['y']);
 });
 
 describe('before anyone has succeeded', () => {
