@@ -73,11 +73,14 @@ export class TokenEndpoint implements TokenSource {
   /**
    * Requests a new token for the owner of this access key.
    *
-   * @param request `signal` ends the request at once, with `closed`. With `freshConnection`, the request goes over a new
+   * @param context `signal` ends the request at once, with `closed`. With `freshConnection`, the request goes over a new
    * connection, and if that brings a token, the older idle ones are closed.
    * @throws {OwnerTokenError} whose `failureScope` says what the failure stops.
    */
-  async requestToken(accessKey: string, context: RequestContext = {}): Promise<IssuedToken> {
+  async requestToken(
+    accessKey: string,
+    context: Partial<Pick<TokenRequest, 'signal' | 'freshConnection'>> = {},
+  ): Promise<IssuedToken> {
     if (typeof accessKey !== 'string' || accessKey === '') {
       throw new OwnerTokenError('invalid_access_key', 'the access key is not a non-empty string');
     }
@@ -197,8 +200,6 @@ export class TokenEndpoint implements TokenSource {
     }
   }
 }
-
-type RequestContext = Partial<Pick<TokenRequest, 'signal' | 'freshConnection'>>;
 
 /** A token type that is no registered scheme is logged, so one that repeats what was sent is dropped. */
 function withoutEcho(issued: IssuedToken, sent: () => string[]): IssuedToken {
