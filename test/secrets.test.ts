@@ -82,7 +82,9 @@ describe('logs and channels', () => {
     let failing: unknown;
     const source = new ScriptedSource((call) =>
       // Two owners get the same token in a warm-up.
-      failing ? call.fail(failing) : call.succeed({ token: `${SECRETS.token}${Math.min(source.calls.length, 3)}` }),
+      failing
+        ? call.fail(failing)
+        : call.succeed({ token: `${SECRETS.token}${Math.min(source.calls.length, 3)}`, tokenType: 'BearerToken' }),
     );
     const registry = new OwnerTokenRegistry({
       source: { requestToken: source.requestToken.bind(source), close: boast },
@@ -97,6 +99,9 @@ describe('logs and channels', () => {
       registry.reject(key, clientSecret);
     }
     await registry.warmUp([accessKey, otherAccessKey]);
+    registry.reject(accessKey, await registry.getToken(accessKey));
+    await registry.getToken(accessKey); // The same token again.
+    registry.forget(accessKey);
     for (failing of [chatty(), new OwnerTokenError('client_refused', 'no', { cause: chatty() })]) {
       await registry.getToken(accessKey).catch(() => {});
       registry.resume();
