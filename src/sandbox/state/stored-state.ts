@@ -7,6 +7,7 @@ import { between, boolean, checked, integer, maybe, number, object, text } from 
 export const FORMAT = 1;
 
 const NAME = text(/^.+$/s, 'a non-empty string');
+const KEY = text(/^[\w-]{43}$/, '32 bytes in base64url');
 const INSTANT = between(-8.64e15, 8.64e15, 'an instant');
 const LABEL = { id: NAME, name: v.string(), enabled: boolean };
 
@@ -16,7 +17,7 @@ const STORED = object({
   seed: v.optional(number),
   /** Where the planes listened last, for a start that is to use the same ports. */
   ports: v.optional(object({ port: integer(0, 65_535), portalPort: integer(0, 65_535) })),
-  secrets: object({ key: NAME, made: integer(0, Number.MAX_SAFE_INTEGER) }),
+  secrets: object({ key: KEY, made: integer(0, Number.MAX_SAFE_INTEGER) }),
   /** How far the sandbox's clock is ahead of the machine's. */
   aheadMs: between(0, 8.64e15, 'milliseconds'),
   profile: PROFILE_CHANGES,
