@@ -27,7 +27,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   registry: ['root', 'failures', 'expiry', 'calling'],
   redis: ['root', 'expiry', 'failures'],
   otel: ['option-check', '~root', '~registry', '~redis'],
-  adapters: ['~root', '~calling'],
+  adapters: ['~root', '~calling', 'calling/printing'],
   'live-view': ['root', '~registry', '~redis'],
   'live-view/page': ['live-view', '~registry', 'picture'],
   // Lanes and time rail of a page: plain data in, no knowledge of where it comes from.

@@ -1,9 +1,9 @@
 /** Owner tokens for axios: a request interceptor for an instance that all owners share, and an adapter for one owner. */
 
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
+import { hideRequest, printNameOnly } from '../calling/printing.ts';
 import type { OwnerTokenError } from '../errors.ts';
 import type { AccessToken } from '../token.ts';
-import { hideRequest, printNameOnly } from './printing.ts';
 
 /**
  * The part of axios that is used.

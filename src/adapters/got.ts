@@ -1,8 +1,8 @@
 /** Owner tokens for got: its hooks, and a handler that keeps tokens out of logs. */
 
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
+import { hideRequest, printNameOnly } from '../calling/printing.ts';
 import type { AccessToken } from '../token.ts';
-import { hideRequest, printNameOnly } from './printing.ts';
 
 /** The part of got's options that is used here. */
 interface Options {
