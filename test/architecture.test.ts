@@ -60,7 +60,7 @@ function traceMethod(
 
 async function tracedWalk(source: TokenSource): Promise<string[]> {
   traceMethod(Requests.prototype, 'begin', 'requests.ts begin');
-  traceMethod(Scheduler.prototype, 'add', 'scheduler.ts add');
+  traceMethod(Scheduler.prototype, 'turnOf', 'scheduler.ts turnOf');
   traceMethod(Scheduler.prototype, 'step', 'scheduler.ts step', isOutcome);
   traceMethod(OwnerTable.prototype, 'store', 'requests.ts store');
   trace.length = 0;

@@ -1,5 +1,5 @@
 /**
- * Connects to a name that has several addresses. Node tries them one after the other and gives up each after 250 ms, so a service
+ * Connects to a name that has several addresses. Node tries them one after the other and gives up each after half a second, so a service
  * that is further away than that, with one dead address, is never reached. Here a later attempt does not end an earlier one: the
  * first to connect wins.
  *
