@@ -16,7 +16,7 @@
  * | unusable response | `invalid_response` |
  */
 
-import { isOutage, type OwnerTokenErrorCode, refusalOf } from './errors.ts';
+import { isOutage, type OwnerTokenErrorCode, refusalOf } from './errors/owner-token-error.ts';
 import { property } from './own-property.ts';
 
 /** The facts of a failed exchange. */

@@ -1,13 +1,6 @@
 /** One access token per appliance owner. */
 
 export type { OwnerFetch, OwnerFetchOptions } from './calling/owner-fetch.ts';
-export type {
-  LookupMessage,
-  LookupOutcome,
-  PauseMessage,
-  RejectionMessage,
-  RequestMessage,
-} from './channel-messages.ts';
 export type { Clock } from './clock.ts';
 export type { EndpointFailure } from './endpoint/classify-failure.ts';
 export type { TokenEndpointOptions } from './endpoint/options.ts';
@@ -28,7 +21,8 @@ export {
   OwnerTokenError,
   type OwnerTokenErrorCode,
   type OwnerTokenErrorOptions,
-} from './errors.ts';
+} from './errors/owner-token-error.ts';
+export type { ScrubbedCause } from './errors/scrubbed-cause.ts';
 export { learnedLifetime } from './expiry/learned-lifetime.ts';
 export type {
   LearnedLifetime,
@@ -46,7 +40,6 @@ export {
   untilRejected,
 } from './expiry/policies.ts';
 export type { PauseRange, PauseRanges } from './failures/pauses.ts';
-export type { Level, LogFunction, Logger } from './logger.ts';
 export type { OwnerTokenRegistryOptions } from './registry/options.ts';
 export { OwnerTokenRegistry } from './registry/registry.ts';
 export type {
@@ -60,13 +53,13 @@ export type {
 } from './registry/reports.ts';
 export type { Phase } from './registry/slot.ts';
 export type { WarmUpFailure, WarmUpOptions, WarmUpReport } from './registry/warm-up.ts';
-export type { ScrubbedCause } from './scrubbed-cause.ts';
-export type { NewsSource, SourceNews } from './source-news.ts';
-export {
-  AccessToken,
-  type AccessTokenFields,
-  type IssuedToken,
-  type RequestReason,
-  type TokenRequest,
-  type TokenSource,
-} from './token.ts';
+export type {
+  LookupMessage,
+  LookupOutcome,
+  PauseMessage,
+  RejectionMessage,
+  RequestMessage,
+} from './reporting/channel-messages.ts';
+export type { Level, LogFunction, Logger } from './reporting/logger.ts';
+export { AccessToken, type AccessTokenFields } from './token.ts';
+export type { IssuedToken, NewsSource, RequestReason, SourceNews, TokenRequest, TokenSource } from './token-source.ts';

@@ -3,7 +3,7 @@
  * shown, because it may be a secret in the wrong place; only that it is empty or missing.
  */
 
-import { OwnerTokenError } from './errors.ts';
+import { OwnerTokenError } from './errors/owner-token-error.ts';
 import { property } from './own-property.ts';
 
 /** What an option may be, and its default. A test compares the docs and the doc comments with it. */

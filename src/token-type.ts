@@ -1,7 +1,7 @@
 /** What a token response states: the token and its type, and the authentication scheme that the type is sent with. */
 
 import { properties } from './own-property.ts';
-import type { IssuedToken, TokenResponse } from './token.ts';
+import type { IssuedToken, TokenResponse } from './token-source.ts';
 
 const RESPONSE_NAMES = ['access_token', 'token_type'] as const satisfies (keyof TokenResponse)[];
 

@@ -19,16 +19,18 @@ import {
  * shared vocabulary; its `index.ts` may export from anywhere.
  */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
-  root: [],
-  failures: ['root'],
-  expiry: ['root'],
-  endpoint: ['root'],
-  calling: ['root'],
-  registry: ['root', 'failures', 'expiry', 'calling'],
-  redis: ['root', 'expiry', 'failures'],
-  otel: ['option-check', '~root', '~registry', '~redis'],
-  adapters: ['~root', '~calling', 'calling/printing'],
-  'live-view': ['root', '~registry', '~redis'],
+  root: ['errors'],
+  errors: ['own-property'],
+  reporting: ['root', 'errors'],
+  failures: ['root', 'errors'],
+  expiry: ['root', 'errors'],
+  endpoint: ['root', 'errors'],
+  calling: ['root', 'errors'],
+  registry: ['root', 'errors', 'reporting', 'failures', 'expiry', 'calling'],
+  redis: ['root', 'errors', 'reporting', 'expiry'],
+  otel: ['option-check', '~reporting', '~registry', '~redis'],
+  adapters: ['~root', '~errors', '~calling', 'calling/printing'],
+  'live-view': ['root', 'errors', 'reporting', '~registry', '~redis'],
   'live-view/page': ['live-view', '~registry', 'picture'],
   // Lanes and time rail of a page: plain data in, no knowledge of where it comes from.
   picture: [],
@@ -52,7 +54,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   // Optional peers.
   '@opentelemetry/api': ['otel/instrument.ts', 'otel/spans.ts'],
   '@opentelemetry/instrumentation': ['otel/instrumentation.ts'],
-  pino: ['diagnostics.ts'],
+  pino: ['reporting/diagnostics.ts'],
 };
 
 /** Tests without a file of the same name in `src`. */

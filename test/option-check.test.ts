@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { OwnerTokenError } from '../src/errors.ts';
+import type { OwnerTokenError } from '../src/errors/owner-token-error.ts';
 import { aFunction, checkOptions, integer, type OptionRule, type OptionRules } from '../src/option-check.ts';
 
 interface Options {

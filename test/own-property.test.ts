@@ -12,7 +12,7 @@ import {
 import { instrument } from '../src/otel/index.ts';
 import { property } from '../src/own-property.ts';
 import { SharedTokens } from '../src/redis/index.ts';
-import { readIssued } from '../src/token.ts';
+import { readIssued } from '../src/token-source.ts';
 import { parseTokenResponse } from '../src/token-type.ts';
 import { json, LoopbackService } from './helpers/loopback-service.ts';
 

@@ -3,8 +3,8 @@
 import diagnostics from 'node:diagnostics_channel';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Logger, OwnerTokenError, OwnerTokenRegistry, TokenEndpoint } from '../src/index.ts';
-import { LOG_EVENTS } from '../src/log-events.ts';
-import { logField } from '../src/logger.ts';
+import { LOG_EVENTS } from '../src/reporting/log-events.ts';
+import { logField } from '../src/reporting/logger.ts';
 import { startSandbox } from '../src/sandbox/index.ts';
 import { leaksIn, SECRETS, writtenDown } from './helpers/canaries.ts';
 import { Children } from './helpers/child.ts';

@@ -1,6 +1,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, it, vi } from 'vitest';
-import { AccessToken, type IssuedToken, readIssued } from '../src/token.ts';
+import { AccessToken } from '../src/token.ts';
+import { type IssuedToken, readIssued } from '../src/token-source.ts';
 import { parseTokenResponse } from '../src/token-type.ts';
 
 const fields = {

@@ -2,7 +2,7 @@
 
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
 import { hideRequest, printNameOnly } from '../calling/printing.ts';
-import type { OwnerTokenError } from '../errors.ts';
+import type { OwnerTokenError } from '../errors/owner-token-error.ts';
 import type { AccessToken } from '../token.ts';
 
 /**

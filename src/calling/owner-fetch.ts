@@ -8,7 +8,7 @@
  * - Acceptance and rejection are reported, for expiry policies that learn.
  */
 
-import { OwnerTokenError } from '../errors.ts';
+import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { aFunction, checkOptions, type OptionRules } from '../option-check.ts';
 import { originOf } from '../parse-url.ts';
 import type { AccessToken } from '../token.ts';

@@ -5,7 +5,7 @@
  */
 
 import { types } from 'node:util';
-import { OwnerTokenError } from '../errors.ts';
+import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { property } from '../own-property.ts';
 import { parseUrl } from '../parse-url.ts';
 

@@ -3,7 +3,13 @@
  * attributed to its owner at first, see `failures/blame.ts`. Pure.
  */
 
-import { codeInScope, type FailureScope, looksLikeOauthError, OwnerTokenError, refusalOf } from '../errors.ts';
+import {
+  codeInScope,
+  type FailureScope,
+  looksLikeOauthError,
+  OwnerTokenError,
+  refusalOf,
+} from '../errors/owner-token-error.ts';
 import { describeFailure, type HttpFailure, isSuccess, kindOfError, retryAfterMsOf } from '../http-failure.ts';
 import { property } from '../own-property.ts';
 import { SentValues } from './echoes.ts';

@@ -3,10 +3,10 @@
 import type { Agent as HttpAgent } from 'node:http';
 import type { Agent as HttpsAgent } from 'node:https';
 import { type Clock, systemClock } from '../clock.ts';
-import { type FailureScope, OwnerTokenError } from '../errors.ts';
+import { type FailureScope, OwnerTokenError } from '../errors/owner-token-error.ts';
 import { aBoolean, aClock, aFunction, checkOptions, hasMethods, integer, type OptionRule } from '../option-check.ts';
 import { parseUrl } from '../parse-url.ts';
-import type { IssuedToken } from '../token.ts';
+import type { IssuedToken } from '../token-source.ts';
 import type { EndpointFailure } from './classify-failure.ts';
 import { jsonRequest, type TokenRequestShape } from './token-request.ts';
 

@@ -4,8 +4,8 @@
  * only the name, code and stack frames of a cause.
  */
 
+import { properties } from '../own-property.ts';
 import { hasInstance } from './brand.ts';
-import { properties } from './own-property.ts';
 import { ScrubbedCause } from './scrubbed-cause.ts';
 
 /**

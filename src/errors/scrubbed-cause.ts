@@ -1,6 +1,6 @@
 /** The cause of an error without its message, which may quote a secret. */
 
-import { properties } from './own-property.ts';
+import { properties } from '../own-property.ts';
 
 const NAMES = ['name', 'code', 'cause', 'message', 'stack'] as const;
 const MAX_CAUSE_DEPTH = 4;

@@ -14,7 +14,7 @@
  * Policies that the user sets against what a token says are exempt: `fixedLifetime()`, and an `Infinity` of any policy.
  */
 
-import type { IssuedToken } from '../token.ts';
+import type { IssuedToken } from '../token-source.ts';
 import { jwtTimes } from './jwt-times.ts';
 import type { ExpiryPolicy } from './lifetime.ts';
 

@@ -1,6 +1,6 @@
 /** The public types of the policy that learns. */
 
-import type { IssuedToken } from '../token.ts';
+import type { IssuedToken } from '../token-source.ts';
 import type { ExpiryPolicy, TokenAge } from './lifetime.ts';
 
 /**

@@ -24,7 +24,7 @@
 import { LRUCache } from 'lru-cache';
 import { systemClock } from '../clock.ts';
 import { checkOptions, type OptionRule, type OptionRules } from '../option-check.ts';
-import type { IssuedToken } from '../token.ts';
+import type { IssuedToken } from '../token-source.ts';
 import type {
   LearnedLifetime,
   LearnedLifetimeOptions,

@@ -5,7 +5,7 @@
  */
 
 import { properties } from '../own-property.ts';
-import type { IssuedToken } from '../token.ts';
+import type { IssuedToken } from '../token-source.ts';
 
 /**
  * A lifetime together with a hint when to refresh.

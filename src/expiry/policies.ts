@@ -1,10 +1,10 @@
 /** The ready-made expiry policies, except the one that learns. */
 
 import { systemClock } from '../clock.ts';
-import { OwnerTokenError } from '../errors.ts';
+import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { checkOptions, hasMethods, type OptionRules } from '../option-check.ts';
 import { properties, property } from '../own-property.ts';
-import type { IssuedToken } from '../token.ts';
+import type { IssuedToken } from '../token-source.ts';
 import { exempt, overridesExp } from './exp-bound.ts';
 import { jwtTimes } from './jwt-times.ts';
 import { assessLifetime, type ExpiryPolicy, type StatedLifetime, type TokenAge } from './lifetime.ts';

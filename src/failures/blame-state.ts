@@ -1,6 +1,6 @@
 /** What is known about the service, and what follows for requests that wait. `blame.ts` says how events change it. */
 
-import type { OwnerTokenError, WiderScope } from '../errors.ts';
+import type { OwnerTokenError, WiderScope } from '../errors/owner-token-error.ts';
 import type { Pause, PauseRanges } from './pauses.ts';
 
 /** The open circuit: no request starts before its pause ends. */

@@ -17,7 +17,7 @@
  * one after each pause, and one in two of the calls that would be refused, later one in twenty.
  */
 
-import { OwnerTokenError, type WiderScope } from '../errors.ts';
+import { OwnerTokenError, type WiderScope } from '../errors/owner-token-error.ts';
 import { type Blame, type Checking, type Circuit, circuitOf, closed, type Open } from './blame-state.ts';
 import { circuitPause } from './pauses.ts';
 

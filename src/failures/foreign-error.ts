@@ -13,7 +13,7 @@
  * could be an echo of a secret that only the source knows.
  */
 
-import { isOutage, OwnerTokenError, refusalOf } from './errors.ts';
+import { isOutage, OwnerTokenError, refusalOf } from '../errors/owner-token-error.ts';
 import {
   describeFailure,
   type HttpFailure,
@@ -22,8 +22,8 @@ import {
   kindOfError,
   proxyStatusIn,
   retryAfterMsOf,
-} from './http-failure.ts';
-import { property } from './own-property.ts';
+} from '../http-failure.ts';
+import { property } from '../own-property.ts';
 
 const SERVICE = { name: 'the service behind the token source', url: 'its URL' };
 

@@ -16,7 +16,7 @@
  * minutes.
  */
 
-import { OwnerTokenError, type WiderScope } from '../errors.ts';
+import { OwnerTokenError, type WiderScope } from '../errors/owner-token-error.ts';
 
 /**
  * The length of a scope's pauses, doubling from `baseMs` up to `capMs`.

@@ -11,7 +11,7 @@
  *   while requests are paced. Each retry costs ten issued tokens. Nothing is retried while the circuit is open.
  */
 
-import { type FailureScope, OwnerTokenError } from '../errors.ts';
+import { type FailureScope, OwnerTokenError } from '../errors/owner-token-error.ts';
 import { type BlameEvent, type BlameStep, reduceBlame } from './blame.ts';
 import { type Blame, circuitOf, initialBlame } from './blame-state.ts';
 import { initialPace, isPaced, type Pace, paceFailed, paceIssued, paceRestarted, paceSent } from './pace.ts';

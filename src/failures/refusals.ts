@@ -1,8 +1,8 @@
 /** Turns what a source threw into the error that callers get, and a cached failure into the error of a refused call. */
 
 import { type Instant, onWallClock } from '../clock.ts';
-import { type FailureScope, OwnerTokenError } from '../errors.ts';
-import { readForeignError } from '../foreign-error.ts';
+import { type FailureScope, OwnerTokenError } from '../errors/owner-token-error.ts';
+import { readForeignError } from './foreign-error.ts';
 import type { Pause } from './pauses.ts';
 
 /** Shorter keys are not redacted, because they occur in ordinary words. */

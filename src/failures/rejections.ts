@@ -15,7 +15,7 @@
  */
 
 import type { Instant } from '../clock.ts';
-import { OwnerTokenError } from '../errors.ts';
+import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import type { AccessToken } from '../token.ts';
 import type { Pause } from './pauses.ts';
 

@@ -1,9 +1,9 @@
 /** What the server sends to the page: labels and fingerprints, numbers and codes, nothing that could be a secret. */
 
-import type { OwnerTokenErrorCode, WiderScope } from '../errors.ts';
+import type { OwnerTokenErrorCode, WiderScope } from '../errors/owner-token-error.ts';
 import type { SharingStats } from '../redis/shared-tokens.ts';
 import type { OwnerReport, RegistryStats } from '../registry/reports.ts';
-import type { RequestReason } from '../token.ts';
+import type { RequestReason } from '../token-source.ts';
 
 /** The process that the page shows. */
 export interface Replica {

@@ -13,7 +13,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { startTimer, stopTimer, type Timer } from '../clock.ts';
-import { OwnerTokenError } from '../errors.ts';
+import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import type { OwnerReport } from '../registry/reports.ts';
 import { isForeign, refusalOf, SECURITY_HEADERS } from './access.ts';
 import type { Answer, Received, Viewer } from './exchange.ts';

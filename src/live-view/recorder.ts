@@ -4,7 +4,7 @@
  */
 
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import type { PauseMessage, RejectionMessage, RequestMessage } from '../channel-messages.ts';
+import type { PauseMessage, RejectionMessage, RequestMessage } from '../reporting/channel-messages.ts';
 import type { OutageView, RequestView } from './frames.ts';
 
 export const MAX_REQUESTS = 5_000;

@@ -1,7 +1,7 @@
 /** The token requests of one registry, from its diagnostics channel. */
 
 import { tracingChannel } from 'node:diagnostics_channel';
-import type { RequestMessage } from '../channel-messages.ts';
+import type { RequestMessage } from '../reporting/channel-messages.ts';
 
 /** Receives each token request of one registry. */
 export interface RequestListener {

@@ -10,7 +10,7 @@ import {
   type Tracer,
   trace,
 } from '@opentelemetry/api';
-import type { RequestMessage } from '../channel-messages.ts';
+import type { RequestMessage } from '../reporting/channel-messages.ts';
 import { outcomeAttributes } from './requests.ts';
 
 export const SPAN_NAME = 'owner_token.request';

@@ -4,7 +4,15 @@
  */
 
 import { channel } from 'node:diagnostics_channel';
-import { isEnabled, type Level, type Logger, type LogLine, loggerFor, logLine, writeLine } from '../logger.ts';
+import {
+  isEnabled,
+  type Level,
+  type Logger,
+  type LogLine,
+  loggerFor,
+  logLine,
+  writeLine,
+} from '../reporting/logger.ts';
 import type { RedisTrouble } from './redis-link.ts';
 
 /**

@@ -5,7 +5,7 @@
  */
 
 import { createHash } from 'node:crypto';
-import type { TokenRequest } from '../token.ts';
+import type { TokenRequest } from '../token-source.ts';
 
 const MAX_KNOWN = 30_000;
 

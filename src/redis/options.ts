@@ -1,9 +1,9 @@
 /** The options of a shared source and their validation. */
 
 import type { Clock } from '../clock.ts';
-import { aLogger, aName, type Level, type Logger } from '../logger.ts';
 import { aClock, aFunction, checkOptions, hasMethods, integer, type OptionRules } from '../option-check.ts';
-import type { TokenSource } from '../token.ts';
+import { aLogger, aName, type Level, type Logger } from '../reporting/logger.ts';
+import type { TokenSource } from '../token-source.ts';
 import type { RedisPort } from './ports.ts';
 import { SEALING_KEY_BYTES } from './sealing.ts';
 

@@ -3,7 +3,7 @@
  * here creates, connects, duplicates or closes one. They are typed by their methods, so any version with these will do.
  */
 
-import { OwnerTokenError } from '../errors.ts';
+import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { hasMethods } from '../option-check.ts';
 import type { RecordScript } from './record-scripts.ts';
 

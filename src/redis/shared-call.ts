@@ -12,8 +12,8 @@
 
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '../clock.ts';
-import { OwnerTokenError } from '../errors.ts';
-import { type IssuedToken, readIssued, type TokenRequest, type TokenSource } from '../token.ts';
+import { OwnerTokenError } from '../errors/owner-token-error.ts';
+import { type IssuedToken, readIssued, type TokenRequest, type TokenSource } from '../token-source.ts';
 import type { SharingDiagnostics } from './diagnostics.ts';
 import { type KnownTokens, unwanted } from './known-tokens.ts';
 import type { Names } from './names.ts';

@@ -7,8 +7,7 @@
 
 import { systemClock } from '../clock.ts';
 import { property } from '../own-property.ts';
-import type { SourceNews } from '../source-news.ts';
-import type { IssuedToken, TokenRequest, TokenSource } from '../token.ts';
+import type { IssuedToken, SourceNews, TokenRequest, TokenSource } from '../token-source.ts';
 import { SharingDiagnostics } from './diagnostics.ts';
 import { KnownTokens } from './known-tokens.ts';
 import { Names, namingKeyFrom } from './names.ts';

@@ -8,7 +8,7 @@
 
 import { jwtTimes } from '../expiry/jwt-times.ts';
 import { planLife } from '../expiry/lifetime.ts';
-import type { IssuedToken, TokenRequest } from '../token.ts';
+import type { IssuedToken, TokenRequest } from '../token-source.ts';
 import type { Sealer } from './sealing.ts';
 
 /** The sealed content of a token: what another replica's registry needs to compute the same expiry. */

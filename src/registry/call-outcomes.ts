@@ -4,9 +4,9 @@
  */
 
 import { type Instant, onWallClock } from '../clock.ts';
-import type { Diagnostics } from '../diagnostics.ts';
-import { OwnerTokenError } from '../errors.ts';
+import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { afterAcceptance, afterRejection } from '../failures/rejections.ts';
+import type { Diagnostics } from '../reporting/diagnostics.ts';
 import { AccessToken } from '../token.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';

@@ -5,7 +5,7 @@
 
 import type { Cancellation } from '../cancellation.ts';
 import type { Instant, Timer } from '../clock.ts';
-import type { OwnerTokenError } from '../errors.ts';
+import type { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { PATIENCE_MS } from '../failures/blame-state.ts';
 import type { AccessToken } from '../token.ts';
 import { type Lane, QueueEntry } from './queue.ts';

@@ -1,6 +1,6 @@
 /** Warns of tokens that a service issues twice: to two owners in a row, or again although they were rejected. */
 
-import type { Diagnostics } from '../diagnostics.ts';
+import type { Diagnostics } from '../reporting/diagnostics.ts';
 import type { AccessToken } from '../token.ts';
 import type { Slot } from './slot.ts';
 

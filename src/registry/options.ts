@@ -8,11 +8,10 @@ import {
   rulesOfSource,
 } from '../calling/owner-fetch.ts';
 import { type Clock, Time } from '../clock.ts';
-import type { OwnerTokenError } from '../errors.ts';
+import type { OwnerTokenError } from '../errors/owner-token-error.ts';
 import type { ExpiryPolicy } from '../expiry/lifetime.ts';
 import { expiresIn, firstKnown, jwtExp } from '../expiry/policies.ts';
 import type { PauseRange, PauseRanges } from '../failures/pauses.ts';
-import { aLogger, aName, type Level, type Logger } from '../logger.ts';
 import {
   aClock,
   aFunction,
@@ -25,7 +24,8 @@ import {
 } from '../option-check.ts';
 import { property } from '../own-property.ts';
 import { parseUrl } from '../parse-url.ts';
-import type { TokenSource } from '../token.ts';
+import { aLogger, aName, type Level, type Logger } from '../reporting/logger.ts';
+import type { TokenSource } from '../token-source.ts';
 import { Fingerprints } from './fingerprints.ts';
 
 /**

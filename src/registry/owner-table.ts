@@ -5,10 +5,10 @@
  */
 
 import { LRUCache } from 'lru-cache';
-import { AsyncContext } from '../async-context.ts';
 import { inSlices } from '../clock.ts';
-import type { Diagnostics } from '../diagnostics.ts';
+import type { Diagnostics } from '../reporting/diagnostics.ts';
 import type { AccessToken } from '../token.ts';
+import { AsyncContext } from './async-context.ts';
 import type { Flight } from './flight.ts';
 import { RejectedOwners } from './rejected-owners.ts';
 import { endBackoff, endPause, isReplacing, type Slot } from './slot.ts';

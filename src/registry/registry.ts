@@ -5,9 +5,9 @@
 
 import { callRules, type OwnerFetch, type OwnerFetchOptions, ownerFetchFor } from '../calling/owner-fetch.ts';
 import { type Instant, settledWithin, type Time } from '../clock.ts';
-import { Diagnostics } from '../diagnostics.ts';
 import { refusingCircuit } from '../failures/blame-state.ts';
 import { property } from '../own-property.ts';
+import { Diagnostics } from '../reporting/diagnostics.ts';
 import { AccessToken } from '../token.ts';
 import { CallOutcomes } from './call-outcomes.ts';
 import { type Flight, isLate } from './flight.ts';

@@ -1,7 +1,7 @@
 /** What `describe()`, `owners()` and `stats()` return: plain data, owners by label or fingerprint, no secrets. */
 
 import { type Instant, onWallClock } from '../clock.ts';
-import type { FailureScope, OwnerTokenErrorCode } from '../errors.ts';
+import type { FailureScope, OwnerTokenErrorCode } from '../errors/owner-token-error.ts';
 import type { Blame } from '../failures/blame-state.ts';
 import type { Pause } from '../failures/pauses.ts';
 import { knownRejection } from '../failures/rejections.ts';

@@ -4,17 +4,17 @@
  * requests. `scheduler.ts` decides when a request is sent.
  */
 
-import { AsyncContext } from '../async-context.ts';
 import { Cancellation } from '../cancellation.ts';
 import { type Instant, inSlices, nextTurn, settledWithin, stopTimer, type Time } from '../clock.ts';
-import { type Diagnostics, ReportedRequest } from '../diagnostics.ts';
-import type { OwnerTokenError } from '../errors.ts';
+import type { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { type Circuit, circuitOf, PATIENCE_MS } from '../failures/blame-state.ts';
 import type { Pause } from '../failures/pauses.ts';
 import type { FailedEvent, Step } from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
 import { afterArrival } from '../failures/rejections.ts';
+import { type Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
 import type { AccessToken } from '../token.ts';
+import { AsyncContext } from './async-context.ts';
 import { Flight, Waiters } from './flight.ts';
 import { LastToken } from './last-token.ts';
 import type { RegistrySettings } from './options.ts';

@@ -5,8 +5,7 @@
  */
 
 import { type Instant, nextTurn, stopTimer, type Time, type Timer } from '../clock.ts';
-import type { Diagnostics, ReportedRequest } from '../diagnostics.ts';
-import { OwnerTokenError, type OwnerTokenErrorCode } from '../errors.ts';
+import { OwnerTokenError, type OwnerTokenErrorCode } from '../errors/owner-token-error.ts';
 import {
   askedCanaries,
   type Circuit,
@@ -26,6 +25,7 @@ import {
   slowAfterMs,
 } from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
+import type { Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
 import { type Flight, laneOf } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';

@@ -23,11 +23,12 @@
  */
 
 import { elapsedMs, type Instant, MAX_READING_ERROR_MS } from '../clock.ts';
-import { OwnerTokenError } from '../errors.ts';
+import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import type { Circuit } from '../failures/blame-state.ts';
 import type { Pause } from '../failures/pauses.ts';
 import { afterResume, type RejectionState } from '../failures/rejections.ts';
-import type { AccessToken, RequestReason } from '../token.ts';
+import type { AccessToken } from '../token.ts';
+import type { RequestReason } from '../token-source.ts';
 
 /** Names an owner by its access key. */
 interface Namer {

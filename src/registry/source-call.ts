@@ -2,12 +2,13 @@
 
 import type { Cancellation } from '../cancellation.ts';
 import { elapsedMs, type Instant, MAX_READING_ERROR_MS, type Timer } from '../clock.ts';
-import type { Diagnostics, ReportedRequest } from '../diagnostics.ts';
-import { OwnerTokenError } from '../errors.ts';
+import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { jwtTimes } from '../expiry/jwt-times.ts';
 import { assessLifetime, planLife, type StatedLifetime } from '../expiry/lifetime.ts';
 import { failureOf } from '../failures/refusals.ts';
-import { AccessToken, type IssuedToken, readIssued, type TokenRequest } from '../token.ts';
+import type { Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
+import { AccessToken } from '../token.ts';
+import { type IssuedToken, readIssued, type TokenRequest } from '../token-source.ts';
 import { schemeOf, unregisteredType } from '../token-type.ts';
 import type { Flight } from './flight.ts';
 import type { RegistrySettings } from './options.ts';

@@ -7,9 +7,9 @@
 
 import pLimit from 'p-limit';
 import { nextTurn, stopTimer, type Time } from '../clock.ts';
-import type { Diagnostics } from '../diagnostics.ts';
-import type { OwnerTokenError } from '../errors.ts';
+import type { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { aFunction, checkOptions, type OptionRules } from '../option-check.ts';
+import type { Diagnostics } from '../reporting/diagnostics.ts';
 
 /**
  * Options of `warmUp`.

@@ -1,7 +1,7 @@
 /** The messages of the diagnostics channels. None has a field that could hold a secret. */
 
-import type { FailureScope, OwnerTokenError, OwnerTokenErrorCode } from './errors.ts';
-import type { RequestReason } from './token.ts';
+import type { FailureScope, OwnerTokenError, OwnerTokenErrorCode } from '../errors/owner-token-error.ts';
+import type { RequestReason } from '../token-source.ts';
 
 /**
  * How a call was answered: from the cache, by an in-flight or a new request, or not at all.

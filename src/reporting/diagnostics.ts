@@ -7,6 +7,11 @@
  */
 
 import { type Channel, channel, tracingChannel } from 'node:diagnostics_channel';
+import type { Instant } from '../clock.ts';
+import type { FailureScope, OwnerTokenError, WiderScope } from '../errors/owner-token-error.ts';
+import { ScrubbedCause } from '../errors/scrubbed-cause.ts';
+import type { AccessToken } from '../token.ts';
+import type { RequestReason } from '../token-source.ts';
 import type {
   LookupMessage,
   LookupOutcome,
@@ -14,12 +19,8 @@ import type {
   RejectionMessage,
   RequestMessage,
 } from './channel-messages.ts';
-import type { Instant } from './clock.ts';
-import type { FailureScope, OwnerTokenError, WiderScope } from './errors.ts';
 import { type EventName, type FailureFields, type FieldsOf, LOG_EVENTS, ONCE_PER } from './log-events.ts';
 import { isEnabled, type Level, type Logger, type LogLevel, loggerFor, writeLine } from './logger.ts';
-import { ScrubbedCause } from './scrubbed-cause.ts';
-import type { AccessToken, RequestReason } from './token.ts';
 
 const lookups: Channel = channel('owner-token-registry:lookup');
 const rejections: Channel = channel('owner-token-registry:rejection');

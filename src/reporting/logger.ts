@@ -1,6 +1,6 @@
 /** The loggers that a registry accepts, and how it calls them. */
 
-import { hasMethods, type OptionRule } from './option-check.ts';
+import { hasMethods, type OptionRule } from '../option-check.ts';
 
 /**
  * Writes one line.

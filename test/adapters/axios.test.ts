@@ -12,7 +12,7 @@ import axiosRetry from 'axios-retry';
 import { describe, expect, it } from 'vitest';
 import { attachOwnerTokens, ownerTokenAdapter } from '../../src/adapters/axios.ts';
 import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../src/calling/owner-fetch.ts';
-import { isOwnerTokenError, OwnerTokenError } from '../../src/errors.ts';
+import { isOwnerTokenError, OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { adapterSuite, type Client } from '../helpers/adapter-suite.ts';
 import { NumberedTokens } from '../helpers/numbered-tokens.ts';
 import type { RawCall } from '../helpers/print-suite.ts';

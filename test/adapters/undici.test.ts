@@ -6,7 +6,7 @@ import { Agent, FormData, fetch, interceptors, MockAgent, Pool, request, stream,
 import { describe, expect, it } from 'vitest';
 import { ownerTokenInterceptor } from '../../src/adapters/undici.ts';
 import { callRules, type OwnerFetch, ownerFetchFor, rulesOfSource } from '../../src/calling/owner-fetch.ts';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { adapterSuite, type Client } from '../helpers/adapter-suite.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { NumberedTokens } from '../helpers/numbered-tokens.ts';

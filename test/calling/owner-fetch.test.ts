@@ -13,7 +13,7 @@ import {
   ownerFetchFor,
   rulesOfSource,
 } from '../../src/calling/owner-fetch.ts';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { adapterSuite } from '../helpers/adapter-suite.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { NumberedTokens } from '../helpers/numbered-tokens.ts';

@@ -8,7 +8,7 @@ import {
 } from '../../src/endpoint/classify-failure.ts';
 import { SentValues } from '../../src/endpoint/echoes.ts';
 import { type ExchangeResult, redirected } from '../../src/endpoint/http-exchange.ts';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 
 const NOW_MS = Date.UTC(2030, 0, 1);
 

@@ -2,7 +2,7 @@ import http from 'node:http';
 import https from 'node:https';
 import { describe, expect, it } from 'vitest';
 import { checkEndpointOptions, type TokenEndpointOptions } from '../../src/endpoint/options.ts';
-import type { OwnerTokenError } from '../../src/errors.ts';
+import type { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 
 const GOOD: TokenEndpointOptions = { baseUrl: 'https://service.example', clientId: 'id', clientSecret: 'secret' };
 

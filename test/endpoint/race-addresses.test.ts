@@ -63,7 +63,10 @@ describe('a name with several addresses', () => {
     const { made, waiting, hosts } = attempts();
     const outcome = connecting();
     await nextTick();
-    expect([hosts(), waiting.map(({ ms }) => ms)]).toEqual([['192.0.2.1'], [net.getDefaultAutoSelectFamilyAttemptTimeout()]]);
+    expect([hosts(), waiting.map(({ ms }) => ms)]).toEqual([
+      ['192.0.2.1'],
+      [net.getDefaultAutoSelectFamilyAttemptTimeout()],
+    ]);
     waiting.shift()?.fn();
     expect(hosts()).toEqual(['192.0.2.1', '2001:db8::1']);
     made[1]?.socket.emit('error', Object.assign(new Error(), { code: 'ENETUNREACH' }));

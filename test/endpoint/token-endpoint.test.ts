@@ -5,8 +5,8 @@ import type { TokenEndpointOptions } from '../../src/endpoint/options.ts';
 import { TokenEndpoint } from '../../src/endpoint/token-endpoint.ts';
 import type { TokenRequestShape } from '../../src/endpoint/token-request.ts';
 import { basicAuthRequest, formRequest, jsonRequest } from '../../src/endpoint/token-request.ts';
-import { OwnerTokenError } from '../../src/errors.ts';
-import type { IssuedToken } from '../../src/token.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
+import type { IssuedToken } from '../../src/token-source.ts';
 import { failureOf } from '../helpers/failure.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 

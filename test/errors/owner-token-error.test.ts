@@ -6,8 +6,8 @@ import {
   looksLikeOauthError,
   OwnerTokenError,
   type OwnerTokenErrorCode,
-} from '../src/errors.ts';
-import { ScrubbedCause } from '../src/scrubbed-cause.ts';
+} from '../../src/errors/owner-token-error.ts';
+import { ScrubbedCause } from '../../src/errors/scrubbed-cause.ts';
 
 const CANARY = 'canary-7c1d';
 
@@ -191,7 +191,7 @@ it('a scrubbed cause keeps name, code and frames, and nothing that was said', ()
   expect(scrubbed).toMatchObject({ name: 'TypeError', code: 'ECONNRESET' });
   expect(scrubbed.frames?.length).toBeGreaterThan(0);
   expect(scrubbed.frames?.length).toBeLessThanOrEqual(8);
-  expect(scrubbed.frames?.[0]).toMatch(/^at .*errors\.test\.ts:\d+:\d+\)?$/);
+  expect(scrubbed.frames?.[0]).toMatch(/^at .*owner-token-error\.test\.ts:\d+:\d+\)?$/);
   expect(inspect(scrubbed, { depth: 9, showHidden: true })).not.toContain(CANARY);
 });
 

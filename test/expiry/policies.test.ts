@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { assessLifetime, type ExpiryPolicy, MAX_LIFETIME_MS } from '../../src/expiry/lifetime.ts';
 import { expiresIn, firstKnown, fixedLifetime, jwtExp, untilRejected } from '../../src/expiry/policies.ts';
 import { jwt } from '../helpers/jwt.ts';

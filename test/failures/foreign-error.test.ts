@@ -11,9 +11,9 @@ import {
 } from 'openid-client';
 import { request } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { readForeignError } from '../src/foreign-error.ts';
-import { leaksIn, SECRETS, writtenDown } from './helpers/canaries.ts';
-import { type Answer, json, LoopbackService, reset, silence, status } from './helpers/loopback-service.ts';
+import { readForeignError } from '../../src/failures/foreign-error.ts';
+import { leaksIn, SECRETS, writtenDown } from '../helpers/canaries.ts';
+import { type Answer, json, LoopbackService, reset, silence, status } from '../helpers/loopback-service.ts';
 
 const NOW_MS = Date.UTC(2030, 0, 1);
 const { accessKey, clientSecret } = SECRETS;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError, type OwnerTokenErrorOptions, type WiderScope } from '../../src/errors.ts';
+import { OwnerTokenError, type OwnerTokenErrorOptions, type WiderScope } from '../../src/errors/owner-token-error.ts';
 import { circuitPause, drawLength, HUNG_AFTER_MS, ownerPause } from '../../src/failures/pauses.ts';
 
 const RANGES = {

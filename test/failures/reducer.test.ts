@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/errors.ts';
+import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/errors/owner-token-error.ts';
 import { circuitOf } from '../../src/failures/blame-state.ts';
 import {
   type FailedEvent,

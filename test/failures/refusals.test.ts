@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Instant } from '../../src/clock.ts';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { failureOf, refusal, withOutcome } from '../../src/failures/refusals.ts';
 
 /** The wall clock is a million ahead of the monotonic one. */

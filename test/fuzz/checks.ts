@@ -1,7 +1,7 @@
 /** What several targets hold of every outcome. */
 
 import { inspect } from 'node:util';
-import { ERROR_CODES, OwnerTokenError } from '../../src/errors.ts';
+import { ERROR_CODES, OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import type { AccessToken } from '../../src/token.ts';
 import { leaksIn } from '../helpers/canaries.ts';
 import { type ManualClock, settle } from '../helpers/manual-clock.ts';

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { TokenEndpointOptions } from '../../src/endpoint/options.ts';
 import { TokenEndpoint } from '../../src/endpoint/token-endpoint.ts';
 import { basicAuthRequest, formRequest } from '../../src/endpoint/token-request.ts';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { type Answer, head, json, LoopbackService, raw, status, thenEnd } from '../helpers/loopback-service.ts';
 
 let service: LoopbackService;

@@ -4,7 +4,7 @@ import zlib from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { TokenEndpointOptions } from '../../src/endpoint/options.ts';
 import { TokenEndpoint } from '../../src/endpoint/token-endpoint.ts';
-import type { OwnerTokenError } from '../../src/errors.ts';
+import type { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { type Answer, drip, flood, head, LoopbackService, raw, silence, status } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 

@@ -1,7 +1,7 @@
 /** Rows N4 and N5: a fleet recovers as fast as one process, and waiting for another replica delays no other owner. */
 
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { FleetSource, ModelFleet, type ModelReplica } from '../helpers/model-fleet.ts';

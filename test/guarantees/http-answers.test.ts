@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { EndpointFailure } from '../../src/endpoint/classify-failure.ts';
 import type { TokenEndpointOptions } from '../../src/endpoint/options.ts';
 import { TokenEndpoint } from '../../src/endpoint/token-endpoint.ts';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { failureOf } from '../helpers/failure.ts';
 import { LOOPBACK_CERTIFICATE } from '../helpers/loopback-certificate.ts';
 import {

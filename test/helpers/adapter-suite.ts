@@ -7,7 +7,7 @@ import {
   ownerFetchFor,
   rulesOfSource,
 } from '../../src/calling/owner-fetch.ts';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { NumberedTokens } from './numbered-tokens.ts';
 import { oddAddresses, WatchedServer } from './odd-addresses.ts';
 import { printSuite, type RawCall } from './print-suite.ts';

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 
 /** The error that a call fails with. */
 export async function failureOf(call: Promise<unknown>): Promise<OwnerTokenError> {

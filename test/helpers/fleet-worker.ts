@@ -9,7 +9,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Redis as Ioredis, Cluster as IoredisCluster } from 'ioredis';
 import { createClient, createCluster, createSentinel } from 'redis';
 import type { Clock } from '../../src/clock.ts';
-import type { OwnerTokenError } from '../../src/errors.ts';
+import type { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { OwnerTokenRegistry, type RegistryStats, TokenEndpoint } from '../../src/index.ts';
 import { fromIoredis, fromNodeRedis, type RedisPort, SharedTokens, type SharingStats } from '../../src/redis/index.ts';
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { logField } from '../../src/logger.ts';
+import { logField } from '../../src/reporting/logger.ts';
 import { ROOT } from './source-files.ts';
 
 const namesIn = (types: string) => [...types.matchAll(/'(\w+)'/g)].map(([, name = '']) => name);
@@ -16,7 +16,7 @@ function fieldsIn(path: string): [event: string, fields: string[]][] {
 }
 
 /** The fields of every event, by their names in the sources. */
-export const FIELDS_OF_EVENTS = new Map([...fieldsIn('log-events.ts'), ...fieldsIn('redis/diagnostics.ts')]);
+export const FIELDS_OF_EVENTS = new Map([...fieldsIn('reporting/log-events.ts'), ...fieldsIn('redis/diagnostics.ts')]);
 
 /** Every field that a log line may have, by its name in the sources. */
 export const LOG_FIELDS = [...new Set(['event', 'registry', ...[...FIELDS_OF_EVENTS.values()].flat()])];

@@ -3,7 +3,7 @@ import type { SharedTokensOptions } from '../../src/redis/options.ts';
 import { SharedTokens } from '../../src/redis/shared-tokens.ts';
 import type { OwnerTokenRegistryOptions } from '../../src/registry/options.ts';
 import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
-import type { IssuedToken, TokenRequest } from '../../src/token.ts';
+import type { IssuedToken, TokenRequest } from '../../src/token-source.ts';
 import { ManualClock, settle } from './manual-clock.ts';
 import { ScriptedSource } from './scripted-source.ts';
 import { SharedRecordModel } from './shared-record-model.ts';

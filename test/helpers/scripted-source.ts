@@ -1,4 +1,4 @@
-import type { IssuedToken, TokenRequest, TokenSource } from '../../src/token.ts';
+import type { IssuedToken, TokenRequest, TokenSource } from '../../src/token-source.ts';
 
 /** One request to a {@link ScriptedSource}, which the test answers. */
 export interface ScriptedCall {

@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { PauseMessage, RejectionMessage, RequestMessage } from '../../src/channel-messages.ts';
 import { MAX_REQUESTS, Recorder } from '../../src/live-view/recorder.ts';
+import type { PauseMessage, RejectionMessage, RequestMessage } from '../../src/reporting/channel-messages.ts';
 
 let nowMs: number;
 let recorder: Recorder;

@@ -3,7 +3,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { fixedLifetime } from '../../src/expiry/policies.ts';
 import { SHARING_EVENTS, type SharingMessage } from '../../src/redis/diagnostics.ts';
 import { Names, namingKeyFrom } from '../../src/redis/names.ts';

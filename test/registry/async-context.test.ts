@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { expect, it } from 'vitest';
-import { AsyncContext } from '../src/async-context.ts';
+import { AsyncContext } from '../../src/registry/async-context.ts';
 
 it('an async context is the one in which it was created, and keeps no process alive', () => {
   const storage = new AsyncLocalStorage<string>();

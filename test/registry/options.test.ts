@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
-import type { OwnerTokenError } from '../../src/errors.ts';
+import type { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { fixedLifetime } from '../../src/expiry/policies.ts';
 import { closeTimeoutMs, type OwnerTokenRegistryOptions, registrySettings } from '../../src/registry/options.ts';
 import { ManualClock } from '../helpers/manual-clock.ts';

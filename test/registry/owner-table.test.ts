@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { Diagnostics } from '../../src/diagnostics.ts';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { Flight } from '../../src/registry/flight.ts';
 import { OwnerTable, SlotCache } from '../../src/registry/owner-table.ts';
 import { recordFailure, recordSuccess, type Slot } from '../../src/registry/slot.ts';
+import type { Diagnostics } from '../../src/reporting/diagnostics.ts';
 import { AccessToken } from '../../src/token.ts';
 import { tokenOf } from '../helpers/numbered-tokens.ts';
 import { seeded } from '../helpers/seeded.mjs';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { Flight, laneOf } from '../../src/registry/flight.ts';
 import { LANES, type Lane, RequestQueue } from '../../src/registry/queue.ts';
 import { recordFailure, recordSuccess } from '../../src/registry/slot.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import type { OwnerTokenRegistry } from '../../src/index.ts';
 import type { AccessToken } from '../../src/token.ts';
 import { settle } from '../helpers/manual-clock.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import type { Instant } from '../../src/clock.ts';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import type { Circuit } from '../../src/failures/blame-state.ts';
 import type { Pause } from '../../src/failures/pauses.ts';
 import type { RejectionState } from '../../src/failures/rejections.ts';

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Time } from '../../src/clock.ts';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from '../../src/registry/warm-up.ts';
 import { asTimePasses, ManualClock, settle } from '../helpers/manual-clock.ts';

@@ -1,14 +1,15 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import diagnostics from 'node:diagnostics_channel';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { RequestMessage } from '../src/channel-messages.ts';
-import { Time } from '../src/clock.ts';
-import { Diagnostics, ReportedRequest } from '../src/diagnostics.ts';
-import { OwnerTokenError, type OwnerTokenErrorOptions } from '../src/errors.ts';
-import type { Logger } from '../src/logger.ts';
-import { AccessToken, type RequestReason } from '../src/token.ts';
-import { shortNames } from './helpers/log-lines.ts';
-import { ManualClock } from './helpers/manual-clock.ts';
+import { Time } from '../../src/clock.ts';
+import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/errors/owner-token-error.ts';
+import type { RequestMessage } from '../../src/reporting/channel-messages.ts';
+import { Diagnostics, ReportedRequest } from '../../src/reporting/diagnostics.ts';
+import type { Logger } from '../../src/reporting/logger.ts';
+import { AccessToken } from '../../src/token.ts';
+import type { RequestReason } from '../../src/token-source.ts';
+import { shortNames } from '../helpers/log-lines.ts';
+import { ManualClock } from '../helpers/manual-clock.ts';
 
 type Line = [level: string, fields: Record<string, unknown>, message: string];
 

@@ -3,9 +3,17 @@ import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import { describe, expect, it, vi } from 'vitest';
 import winston from 'winston';
-import { isEnabled, type Level, type Logger, type LogLevel, logField, loggerFor, writeLine } from '../src/logger.ts';
-import { ScrubbedCause } from '../src/scrubbed-cause.ts';
-import { LOG_FIELDS } from './helpers/log-lines.ts';
+import { ScrubbedCause } from '../../src/errors/scrubbed-cause.ts';
+import {
+  isEnabled,
+  type Level,
+  type Logger,
+  type LogLevel,
+  logField,
+  loggerFor,
+  writeLine,
+} from '../../src/reporting/logger.ts';
+import { LOG_FIELDS } from '../helpers/log-lines.ts';
 
 const FIELDS = { event: 'pause.began', code: 'client_refused', message: 'wrong secret', durationMs: 120 };
 

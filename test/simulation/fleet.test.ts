@@ -5,7 +5,7 @@
  */
 
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import type { AccessToken } from '../../src/token.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { FleetSource, ModelFleet, type ModelReplica, type RedisHealth } from '../helpers/model-fleet.ts';

@@ -11,7 +11,7 @@ import { Cluster, Redis } from 'ioredis';
 import { Redis as Valkey } from 'iovalkey';
 import { createClient, createCluster, createSentinel } from 'redis';
 import { afterEach, describe, expect, it } from 'vitest';
-import { OwnerTokenError } from '../../src/errors.ts';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { fromIoredis, fromNodeRedis, type RedisPort, SharedTokens } from '../../src/redis/index.ts';
 import { Names, namingKeyFrom } from '../../src/redis/names.ts';
 import { AccessToken } from '../../src/token.ts';
