@@ -180,6 +180,11 @@ export function stopTimer(timer: Timer | undefined): void {
 /** A limit is this much late, and a tenth of itself, only if the process could not run. */
 const STANDSTILL_MS = 1_000;
 
+/** Whether the process stood still in a time that was to be no longer than `limitMs`. */
+export function stoodStill(tookMs: number, limitMs: number): boolean {
+  return tookMs - limitMs > STANDSTILL_MS + limitMs / 10;
+}
+
 /**
  * Turns of the event loop after which everything that has arrived is read: one reads, the second delivers. A late limit grants
  * more, because a body that `fetch` decompresses takes several, but no more time: a flood of bytes makes each turn long.
@@ -193,16 +198,16 @@ const TURNS = { least: 2, late: 20, mostMs: 50 } as const;
  * @param fn gets whether the process stood still: by one of its clocks, the time was up long ago.
  * @returns what cancels it, even while the event loop reads.
  */
-export function startLimit(clock: Clock = systemClock, fn: (stoodStill: boolean) => void, ms: number): () => void {
+export function startLimit(clock: Clock = systemClock, fn: (hasStoodStill: boolean) => void, ms: number): () => void {
   const started = { wallMs: clock.now(), monotonicMs: clock.monotonic() };
   let isCancelled = false;
   const onTime = async () => {
     const firedMs = clock.monotonic();
-    const lateMs = Math.max(clock.now() - started.wallMs, firedMs - started.monotonicMs) - ms;
-    const most = lateMs > MAX_READING_ERROR_MS ? TURNS.late : TURNS.least;
+    const tookMs = Math.max(clock.now() - started.wallMs, firedMs - started.monotonicMs);
+    const most = tookMs - ms > MAX_READING_ERROR_MS ? TURNS.late : TURNS.least;
     const hasTime = (turn: number) => turn < TURNS.least || clock.monotonic() - firedMs < TURNS.mostMs;
     for (let turn = 0; turn < most && hasTime(turn); turn++) await nextTurn();
-    if (!isCancelled) fn(lateMs > STANDSTILL_MS + ms / 10);
+    if (!isCancelled) fn(stoodStill(tookMs, ms));
   };
   const timer = startTimer(clock, () => void onTime(), ms);
   return () => {

@@ -122,6 +122,12 @@ export function isStandstill({ cause }: OwnerTokenError): boolean {
   return cause?.code === STOOD_STILL;
 }
 
+/** The code of the cause if the token of an answer had already expired when it arrived. */
+export const EXPIRED_ON_ARRIVAL = 'ERR_EXPIRED_ON_ARRIVAL';
+
+/** The code of the cause if the token of an answer is one that another owner was given a moment ago. */
+export const ANOTHER_OWNERS = 'ERR_ANOTHER_OWNERS';
+
 /** The OAuth error codes that say "later": of RFC 6749 §4.1.2.1, sent with any status, and of RFC 8628. */
 const OUTAGES: readonly unknown[] = ['server_error', 'temporarily_unavailable', 'slow_down'];
 

@@ -16,7 +16,13 @@
 
 import type { IssuedToken } from '../token-source.ts';
 import { jwtTimes } from './jwt-times.ts';
-import type { ExpiryPolicy } from './lifetime.ts';
+import {
+  type AssessedLifetime,
+  assessLifetime,
+  DEFAULT_LIFETIME_MS,
+  type ExpiryPolicy,
+  lifetimeUntil,
+} from './lifetime.ts';
 
 const SECOND_MS = 1_000;
 
@@ -33,6 +39,44 @@ export function msUntilExp({ token, serviceTimeMs }: IssuedToken): number | unde
   const latestMs = Math.floor(serviceTimeMs / SECOND_MS + 1) * SECOND_MS;
   if (latestMs < issuedAtMs || serviceTimeMs >= expiresAtMs + SECOND_MS) return Infinity;
   return Math.max(0, expiresAtMs - (serviceTimeMs % SECOND_MS === 0 ? latestMs : serviceTimeMs));
+}
+
+/** How long a token lives by all that is known of it. */
+export interface Life extends AssessedLifetime {
+  /** How many times in a row the owner's token was in its last moment; undefined if none has ever stated how long it lives. */
+  readonly lastMoments: number | undefined;
+  /** Whether `exp` bounds nothing, because the service's time is another machine's. */
+  readonly isExpIgnored: boolean;
+}
+
+/** How long a token in its last moment is held. Twice as long each time in a row, up to {@link DEFAULT_LIFETIME_MS}. */
+const LAST_MOMENT_MS = 10;
+
+/**
+ * The lifetime of a token: what the policy states, but no longer than its `exp` allows. A service that caches an owner's token
+ * returns it with the whole seconds left: 0 in the last one. So once an owner was given a positive lifetime, a stated 0 or less
+ * is a last moment, and so is the second of `exp`: the token is held for a moment only.
+ *
+ * @param before how many last moments in a row came before.
+ * @param tookMs milliseconds since its request.
+ */
+export function lifeOf(policy: ExpiryPolicy, issued: IssuedToken, before: number | undefined, tookMs: number): Life {
+  const stated = assessLifetime(policy.lifetimeMs(issued));
+  const { problem, lifetimeMs } = stated;
+  const leftMs = overridesExp(policy, issued, lifetimeMs) ? undefined : msUntilExp(issued);
+  if (leftMs === 0 || (problem === 'not_positive' && before !== undefined)) {
+    // From its arrival, or it would have ended by then; after a slow answer that is so.
+    const fromMs = tookMs <= SECOND_MS ? tookMs : 0;
+    const lifetimeMs = lifetimeUntil(fromMs + LAST_MOMENT_MS * 2 ** (before ?? 0));
+    const lastMoments = (before ?? 0) + 1;
+    return { lifetimeMs: Math.min(lifetimeMs, DEFAULT_LIFETIME_MS), lastMoments, isExpIgnored: false };
+  }
+  return {
+    ...stated,
+    lifetimeMs: Math.min(lifetimeMs, lifetimeUntil(leftMs ?? Infinity)),
+    lastMoments: problem && before === undefined ? undefined : 0,
+    isExpIgnored: leftMs === Infinity,
+  };
 }
 
 const OVERRIDES_EXP = Symbol('overrides exp');

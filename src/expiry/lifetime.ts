@@ -118,6 +118,18 @@ const unusable = (problem: LifetimeProblem) => ({
 const MARGIN_SHARE = 0.05;
 const MAX_MARGIN_MS = 10_000;
 
+/** The lifetime whose end, less the margin, comes after this many milliseconds. */
+export function lifetimeUntil(endMs: number): number {
+  return Math.min(endMs / (1 - MARGIN_SHARE), endMs + MAX_MARGIN_MS);
+}
+
+/** Whether a token ends so much later than another one that more than a margin lies between them. */
+export function outlives({ expiresAtMs }: Expiring, other: Expiring): boolean {
+  return expiresAtMs > other.expiresAtMs + MAX_MARGIN_MS + 1_000;
+}
+
+type Expiring = { readonly expiresAtMs: number };
+
 /**
  * Turns a lifetime into the instants that a token carries; for an infinite lifetime without a hint, both are infinite.
  * The refresh point is drawn once per token: if it were drawn on each read, the earliest draw would win and the jitter

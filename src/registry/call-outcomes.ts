@@ -5,12 +5,16 @@
 
 import { type Instant, onWallClock } from '../clock.ts';
 import { OwnerTokenError } from '../errors/owner-token-error.ts';
-import { afterAcceptance, afterRejection } from '../failures/rejections.ts';
+import { afterAcceptance, afterRejection, type RejectedToken } from '../failures/rejections.ts';
 import type { Diagnostics } from '../reporting/diagnostics.ts';
 import { AccessToken } from '../token.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
 import { ageMsOf, isReplacing, recordRejection, type Slot, troubleOf } from './slot.ts';
+
+/** After how many tokens in a row it is warned of something that revokes them, and how often. */
+const CONTENDED_AFTER = 3;
+const CONTENDED_EVERY_MS = 60_000;
 
 export class CallOutcomes {
   /** Rejections of a cached token that were not known yet. */
@@ -20,6 +24,9 @@ export class CallOutcomes {
   readonly #diagnostics: Diagnostics;
   /** Whether any caller has ever reported an accepted call. */
   #hasAccepts = false;
+  /** Owners whose tokens end early, how many did in a row, and the token that came next. */
+  readonly #earlyEnds = new WeakMap<Slot, { readonly count: number; readonly next: AccessToken }>();
+  #warnedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(settings: RegistrySettings, owners: OwnerTable, diagnostics: Diagnostics) {
     this.#settings = settings;
@@ -80,10 +87,23 @@ export class CallOutcomes {
       // Now it is certain whose fault the rejection was, which may teach a policy how long tokens live.
       if (before.kind === 'unproven' && before.replaced) {
         this.#tellPolicy('rejected', slot, before.replaced.token, before.replaced.ageMs);
+        this.#noteEnd(slot, before.replaced, token);
       }
     }
     if (!this.#settings.expiry.accepted) return;
     this.#tellPolicy('accepted', slot, token, ageMsOf(slot, token, this.#settings.time.now()));
+  }
+
+  /** Tokens that work, but end before half their life again and again, are probably revoked by those that something else gets. */
+  #noteEnd(slot: Slot, { token, ageMs }: RejectedToken, next: AccessToken): void {
+    const before = this.#earlyEnds.get(slot);
+    const isEarly = ageMs < (token.expiresAtMs - token.issuedAtMs) / 2;
+    const count = isEarly ? (before?.next === token ? before.count : 0) + 1 : 0;
+    this.#earlyEnds.set(slot, { count, next });
+    const { monotonicMs } = this.#settings.time.now();
+    if (count < CONTENDED_AFTER || monotonicMs < this.#warnedAtMs + CONTENDED_EVERY_MS) return;
+    this.#warnedAtMs = monotonicMs;
+    this.#diagnostics.emit('token.contended', () => ({ owner: slot.owner }));
   }
 
   #tellPolicy(what: 'accepted' | 'rejected', slot: Slot, token: AccessToken, ageMs: number): void {

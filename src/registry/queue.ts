@@ -48,6 +48,9 @@ export const LANES: readonly Lane[] = ['trial', 'known', 'new', 'refresh', 'fail
 /** Once the oldest request of a lane has waited this long, the newest goes first. */
 const NEWEST_FIRST_AFTER_MS = 1_000;
 
+/** After a standstill, the answers that have arrived are read, and what was under way is asked for again. */
+const AFTER_STANDSTILL_MS = 1_000;
+
 /**
  * A doubly linked list: the requests hold the links.
  *
@@ -154,6 +157,15 @@ export class RequestQueue<E extends QueueEntry> {
       if (first && (!longest || first.queuedAtMs < longest.queuedAtMs)) longest = first;
     }
     return longest;
+  }
+
+  /** The process stood still for so long: that counts neither as waiting nor as latency, nor does the moment after it. */
+  postpone(ms: number, nowMs: number): void {
+    const later = (atMs: number) => Math.min(nowMs, atMs + ms + AFTER_STANDSTILL_MS);
+    for (const entry of Object.values(this.lists).flatMap(entriesOf)) {
+      entry.queuedAtMs = later(entry.queuedAtMs);
+      entry.startedAtMs = later(entry.startedAtMs);
+    }
   }
 
   /** All requests, those in entry first. The others are not copied: end each before asking for the next, or it comes again. */

@@ -7,40 +7,26 @@
 import { Cancellation } from '../cancellation.ts';
 import { type Instant, inSlices, nextTurn, settledWithin, stopTimer, type Time } from '../clock.ts';
 import type { OwnerTokenError } from '../errors/owner-token-error.ts';
-import { type Circuit, circuitOf, PATIENCE_MS } from '../failures/blame-state.ts';
+import { type Circuit, PATIENCE_MS } from '../failures/blame-state.ts';
 import type { Pause } from '../failures/pauses.ts';
-import type { FailedEvent, Step } from '../failures/reducer.ts';
-import { refusal, withOutcome } from '../failures/refusals.ts';
-import { afterArrival } from '../failures/rejections.ts';
+import { refusal } from '../failures/refusals.ts';
 import { type Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
 import type { AccessToken } from '../token.ts';
 import { AsyncContext } from './async-context.ts';
 import { Flight, Waiters } from './flight.ts';
-import { LastToken } from './last-token.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
 import type { Lane } from './queue.ts';
+import { RequestOutcomes } from './request-outcomes.ts';
 import { Scheduler, SLICE } from './scheduler.ts';
-import {
-  backoffOf,
-  clearSlot,
-  dropEnded,
-  type HeldToken,
-  isLive,
-  isReplacing,
-  isRequestedSince,
-  isUsable,
-  laterPause,
-  reasonOf,
-  recordFailure,
-  recordSuccess,
-  type Slot,
-  troubleOf,
-} from './slot.ts';
-import { callSource, closedError, heldFrom, readFailure, type SourceCall, wasAborted } from './source-call.ts';
+import { backoffOf, clearSlot, dropEnded, isLive, laterPause, reasonOf, type Slot } from './slot.ts';
+import { callSource, closedError, heldFrom, readFailure, type SourceCall } from './source-call.ts';
 
 /** Outside any caller's async context, because a canary is nobody's request. */
 const NOBODYS: Readonly<AsyncContext> = new AsyncContext('OwnerTokenCanary');
+
+/** After as many failures in a row, an owner's request goes over a new connection. */
+const FAILURES_BEFORE_NEW_CONNECTION = 2;
 
 export class Requests {
   /** Calls of the source, those among them that were refreshes, and failed requests. */
@@ -55,16 +41,16 @@ export class Requests {
       if (this.#waiters.leave(waiter, flight)) this.#dropIfUseless(flight);
     }),
   );
-  readonly #lastToken: LastToken;
-  #whenIdle: (() => void) | undefined;
+  readonly #outcomes: RequestOutcomes;
 
   constructor(settings: RegistrySettings, owners: OwnerTable, diagnostics: Diagnostics) {
     this.#settings = settings;
     this.#time = settings.time;
     this.#owners = owners;
     this.#diagnostics = diagnostics;
-    this.#lastToken = new LastToken(diagnostics);
     this.scheduler = new Scheduler(settings, owners, diagnostics, (slot, now) => this.#beginCanary(slot, now));
+    const parts = { settings, owners, diagnostics, scheduler: this.scheduler, waiters: this.#waiters };
+    this.#outcomes = new RequestOutcomes(parts, this.counts);
   }
 
   get waiting(): number {
@@ -135,7 +121,8 @@ export class Requests {
    */
   async #run(flight: Flight, firstTurn: Promise<OwnerTokenError | undefined>): Promise<void> {
     let refused = await firstTurn;
-    for (let resends = 0; !refused; resends++) {
+    let mayAskAgain = true;
+    for (let resends = 0; !refused; ) {
       // All callers may have left since its turn came, or the registry may have closed.
       if (flight.hasEnded) return;
       const call = this.#newCall(flight);
@@ -146,17 +133,32 @@ export class Requests {
         });
         // Nothing may be awaited between reading the answer and storing it.
         const now = this.#time.now();
-        return this.#succeeded(call, heldFrom(this.#settings, this.#diagnostics, call, issued, now), now);
+        const held = heldFrom(this.#settings, this.#diagnostics, call, issued, now);
+        this.#outcomes.recentTokens.check(flight.slot, held.token);
+        return this.#outcomes.succeeded(call, held, now);
       } catch (thrown) {
         error = readFailure(thrown, flight, this.#time.now());
       }
-      const nextTurn = this.#failed(call, error, resends);
-      if (!nextTurn) return;
-      refused = await nextTurn;
+      if (mayAskAgain && this.#outcomes.discarded(call, error)) {
+        mayAskAgain = false;
+        continue;
+      }
+      const resendAfterMs = this.#outcomes.failed(call, error, resends++);
+      if (resendAfterMs === undefined) return;
+      refused = await this.#turnAfter(flight, resendAfterMs);
     }
-    this.#end(flight);
-    this.#fail(flight, refused, this.#time.now());
-    this.scheduler.startNext();
+    this.#outcomes.refused(flight, refused);
+  }
+
+  #turnAfter(flight: Flight, ms: number): Promise<OwnerTokenError | undefined> {
+    const now = this.#time.now();
+    stopTimer(flight.timer);
+    flight.timer = undefined;
+    flight.abort = undefined;
+    const turn = this.scheduler.turnAfter(flight, ms);
+    this.#limitWait(flight, now);
+    this.scheduler.react(now);
+    return turn;
   }
 
   #newCall(flight: Flight): SourceCall {
@@ -170,110 +172,15 @@ export class Requests {
     this.counts.requests++;
     if (message.reason === 'refresh') this.counts.refreshes++;
     if (flight.lane === 'trial' && this.scheduler.isTrial(flight)) message.canary = true;
-    return { flight, abort: flight.abort, message, sent, yieldPlace: () => this.scheduler.yieldPlace(flight) };
-  }
-
-  #succeeded({ flight, sent, message }: SourceCall, held: HeldToken, now: Instant): void {
-    const { slot, accessKey: owner, number } = flight;
-    const tookMs = now.monotonicMs - sent.monotonicMs;
-    // A token that was requested earlier, by another replica for example, is no evidence about the service now.
-    if (isRequestedSince(sent, held.token, now)) {
-      this.scheduler.step({ kind: 'succeeded', owner, number, isTrial: this.scheduler.endTrial(flight), tookMs }, now);
-    }
-    if (this.#end(flight, now)) {
-      const rejected = isReplacing(slot) ? slot.held : undefined;
-      const { rejection } = slot.history;
-      recordSuccess(slot, held, afterArrival(rejection, slot.held, sent.monotonicMs, now.monotonicMs));
-      this.#owners.store(slot);
-      this.#lastToken.stored(slot, held.token, rejected);
-    } else this.scheduler.step({ kind: 'forgotten', owner }, now);
-    this.#waiters.resolve(flight, held.token);
-    this.#diagnostics.requestSucceeded(message, held.token, slot, now.monotonicMs);
-    if (!troubleOf(slot)) this.#diagnostics.recovered(slot);
-    this.scheduler.react(now);
-  }
-
-  /**
-   * The source rejected, or did not settle in time; or what it returned cannot be used.
-   *
-   * @returns the turn of its retry; undefined if the request has ended.
-   */
-  #failed(call: SourceCall, error: OwnerTokenError, resends: number): Promise<OwnerTokenError | undefined> | undefined {
-    const { flight, abort, message } = call;
-    const now = this.#time.now();
-    if (wasAborted(abort, error)) {
-      this.#end(flight, now);
-      this.#diagnostics.requestAbandoned(message);
-      return void this.scheduler.react(now);
-    }
-    this.counts.failures++;
-    const step = this.#stepOfFailure(call, error, resends, now);
-    if (!Object.hasOwn(step, 'resendAfterMs') || step.resendAfterMs === undefined) {
-      return void this.#failForGood(call, error, step, now);
-    }
-    stopTimer(flight.timer);
-    flight.timer = undefined;
-    flight.abort = undefined;
-    const turn = this.scheduler.turnAfter(flight, step.resendAfterMs);
-    this.#limitWait(flight, now);
-    this.#diagnostics.requestFailed(message, error);
-    this.scheduler.react(now);
-    return turn;
-  }
-
-  #stepOfFailure({ flight, sent }: SourceCall, error: OwnerTokenError, resends: number, now: Instant): Step {
-    const { slot, accessKey: owner, number } = flight;
-    const event: FailedEvent<string> = {
-      kind: 'failed',
-      owner,
-      error,
-      resends,
-      jitter: this.#settings.random(),
-      number,
-      isTrial: this.scheduler.endTrial(flight),
-      ownerFailures: slot.history.failure?.count ?? 0,
-      tookMs: now.monotonicMs - sent.monotonicMs,
-      isNeeded: !isUsable(slot, now) && (flight.waiting > 0 || this.#owners.isCurrent(flight)),
+    const failures = slot.history.failure?.count ?? 0;
+    return {
+      flight,
+      abort: flight.abort,
+      message,
+      sent,
+      freshConnection: failures >= FAILURES_BEFORE_NEW_CONNECTION || this.scheduler.isTrial(flight),
+      yieldPlace: () => this.scheduler.yieldPlace(flight),
     };
-    return this.scheduler.step(event, now);
-  }
-
-  #failForGood({ flight, message }: SourceCall, error: OwnerTokenError, step: Step, now: Instant): void {
-    const { scope = 'owner' } = step;
-    const { slot } = flight;
-    const ownerPause = this.#owners.isCurrent(flight) ? step.ownerPause : undefined;
-    if (ownerPause) {
-      recordFailure(slot, ownerPause);
-      this.#owners.store(slot);
-    }
-    const pause = ownerPause ?? (scope === 'owner' ? undefined : circuitOf(this.scheduler.health.blame));
-    const reported = withOutcome(error, scope, pause, now);
-    this.#end(flight, now);
-    this.#fail(flight, reported, now);
-    this.#diagnostics.requestFailed(message, reported);
-    if (ownerPause && scope === 'owner') this.#diagnostics.paused(slot, ownerPause, reported, message);
-    this.scheduler.react(now, message);
-  }
-
-  /** The callers get the error, or the owner's rejected token if it has not ended. */
-  #fail(flight: Flight, error: OwnerTokenError, now: Instant): void {
-    const { slot } = flight;
-    if (isLive(slot, now)) this.#waiters.resolve(flight, slot.held);
-    else this.#waiters.reject(flight, error);
-  }
-
-  /** The request leaves every list. Returns whether its outcome is to be stored. */
-  #end(flight: Flight, now?: Instant): boolean {
-    const { queue } = this.scheduler;
-    stopTimer(flight.timer);
-    const wasCurrent = this.#owners.detach(flight);
-    this.scheduler.remove(flight);
-    if (flight.trialOf && this.scheduler.endTrial(flight)) {
-      const event = { kind: 'inconclusive', jitter: this.#settings.random() } as const;
-      this.scheduler.step(event, now ?? this.#time.now());
-    }
-    if (this.#whenIdle && queue.queued + queue.inFlight === 0) this.#whenIdle();
-    return wasCurrent;
   }
 
   /** Separates a request from its owner. It continues for its waiting callers; without any, it is dropped. */
@@ -284,7 +191,7 @@ export class Requests {
 
   /** The owner was removed, so it is no longer a canary. */
   forget(slot: Slot): void {
-    this.#lastToken.forget(slot);
+    this.#outcomes.recentTokens.forget(slot);
     this.scheduler.step({ kind: 'forgotten', owner: slot.accessKey }, this.#time.now());
   }
 
@@ -293,7 +200,7 @@ export class Requests {
     const now = this.#time.now();
     const { canaries, state } = this.scheduler.health.blame;
     const suspects = state.phase === 'closed' ? state.suspects : [];
-    this.#lastToken.forgetAll();
+    this.#outcomes.recentTokens.forgetAll();
     for (const owner of [...canaries, ...suspects]) this.scheduler.step({ kind: 'forgotten', owner }, now);
     this.#drop(flights, (flight) => {
       clearSlot(flight.slot);
@@ -310,7 +217,7 @@ export class Requests {
   /** Drops a request that no caller waits for. Once sent, it is aborted instead, unless its token will be stored. */
   #dropIfUseless(flight: Flight): void {
     if (flight.waiting > 0 || flight.hasEnded) return;
-    if (!flight.abort) this.#end(flight);
+    if (!flight.abort) this.#outcomes.end(flight);
     else if (!this.#owners.isCurrent(flight)) flight.abort.abort(new DOMException('no callers', 'AbortError'));
   }
 
@@ -327,12 +234,12 @@ export class Requests {
       // A source that never settles must not keep the process alive.
       stopTimer(flight.timer);
       if (flight.abort) flight.abort.abort(closedError(undefined, now));
-      else this.#end(flight, now);
+      else this.#outcomes.end(flight, now);
       if (++closed % SLICE === 0) await nextTurn();
     }
     if (this.scheduler.queue.inFlight > 0) {
       const idle = new Promise<void>((resolve) => {
-        this.#whenIdle = resolve;
+        this.#outcomes.whenIdle = resolve;
       });
       await settledWithin(this.#time, endsAtMs - this.#time.now().monotonicMs, idle);
     }

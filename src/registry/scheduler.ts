@@ -4,7 +4,7 @@
  * {@link Scheduler.startNext}.
  */
 
-import { type Instant, nextTurn, stopTimer, type Time, type Timer } from '../clock.ts';
+import { type Instant, nextTurn, stoodStill, stopTimer, type Time, type Timer } from '../clock.ts';
 import { OwnerTokenError, type OwnerTokenErrorCode } from '../errors/owner-token-error.ts';
 import {
   askedCanaries,
@@ -210,9 +210,11 @@ export class Scheduler {
   }
 
   #wake(): void {
+    const now = this.#time.now();
+    const lateMs = now.monotonicMs - this.#wakeAtMs;
     this.#wakeTimer = undefined;
     this.#wakeAtMs = Number.POSITIVE_INFINITY;
-    const now = this.#time.now();
+    if (stoodStill(lateMs, 0)) this.queue.postpone(lateMs, now.monotonicMs);
     // What is left after one slice is overdue too, so the next timer fires at once.
     for (let left = SLICE; left > 0; left--) {
       const flight = this.queue.longestWaiting;

@@ -24,6 +24,7 @@
 
 import { elapsedMs, type Instant, MAX_READING_ERROR_MS } from '../clock.ts';
 import { OwnerTokenError } from '../errors/owner-token-error.ts';
+import type { Life } from '../expiry/exp-bound.ts';
 import type { Circuit } from '../failures/blame-state.ts';
 import type { Pause } from '../failures/pauses.ts';
 import { afterResume, type RejectionState } from '../failures/rejections.ts';
@@ -39,6 +40,8 @@ interface Namer {
 export interface HeldToken {
   readonly token: AccessToken;
   readonly aheadMs: number;
+  /** {@link Life.lastMoments} */
+  readonly lastMoments?: number | undefined;
 }
 
 /** What is known of an owner besides its token. Immutable: healthy owners share one, to save memory. */
@@ -49,9 +52,18 @@ interface OwnerHistory {
   readonly issuedAtMs: number | undefined;
   /** What rejections say about the token that is held, or was held last; undefined if nothing. */
   readonly rejection: RejectionState | undefined;
+  /** {@link Life.lastMoments} of the last token. */
+  readonly lastMoments: number | undefined;
 }
 
-const EMPTY_HISTORY: OwnerHistory = { failure: undefined, issuedAtMs: undefined, rejection: undefined };
+const EMPTY_HISTORY: OwnerHistory = {
+  failure: undefined,
+  issuedAtMs: undefined,
+  rejection: undefined,
+  lastMoments: undefined,
+};
+/** Of nearly all owners: the last token stated how long it lives, and nothing has happened since. */
+const HEALTHY_HISTORY: OwnerHistory = { ...EMPTY_HISTORY, lastMoments: 0 };
 
 /** The facts of one owner. */
 export class Slot {
@@ -191,8 +203,13 @@ export function reasonOf(slot: Slot): RequestReason {
 }
 
 /** The owner's in-flight request returned a token. Only what rejections say about it survives that. */
-export function recordSuccess(slot: Slot, { token, aheadMs }: HeldToken, rejection?: RejectionState): void {
-  slot.history = rejection ? { ...EMPTY_HISTORY, rejection } : EMPTY_HISTORY;
+export function recordSuccess(
+  slot: Slot,
+  { token, aheadMs, lastMoments }: HeldToken,
+  rejection?: RejectionState,
+): void {
+  if (rejection || lastMoments) slot.history = { ...EMPTY_HISTORY, rejection, lastMoments };
+  else slot.history = lastMoments === undefined ? EMPTY_HISTORY : HEALTHY_HISTORY;
   slot.held = token;
   slot.aheadMs = aheadMs;
 }

@@ -1,10 +1,11 @@
 /** One call of the source: its arguments, its time limit, and what its outcome becomes: a token to hold, or an error. */
 
 import type { Cancellation } from '../cancellation.ts';
-import { elapsedMs, type Instant, MAX_READING_ERROR_MS, type Timer } from '../clock.ts';
-import { OwnerTokenError } from '../errors/owner-token-error.ts';
+import { elapsedMs, type Instant, MAX_READING_ERROR_MS, stoodStill, type Timer } from '../clock.ts';
+import { ANOTHER_OWNERS, EXPIRED_ON_ARRIVAL, OwnerTokenError, STOOD_STILL } from '../errors/owner-token-error.ts';
+import { type Life, lifeOf } from '../expiry/exp-bound.ts';
 import { jwtTimes } from '../expiry/jwt-times.ts';
-import { assessLifetime, planLife, type StatedLifetime } from '../expiry/lifetime.ts';
+import { planLife, type StatedLifetime } from '../expiry/lifetime.ts';
 import { failureOf } from '../failures/refusals.ts';
 import type { Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
 import { AccessToken } from '../token.ts';
@@ -21,6 +22,8 @@ export interface SourceCall {
   readonly message: ReportedRequest;
   /** When the source was called. */
   readonly sent: Instant;
+  /** Whether the requests before this one failed in a way that a new connection may mend. */
+  readonly freshConnection: boolean;
   yieldPlace(): void;
 }
 
@@ -32,22 +35,26 @@ export interface SourceCall {
  * @returns the answer in an object of its own, because an answer that is a thenable would be awaited.
  */
 export function callSource(
-  { source, expiry, time, requestTimeoutMs }: RegistrySettings,
+  settings: RegistrySettings,
   diagnostics: Diagnostics,
   call: SourceCall,
   limit: (timer: Timer) => void,
 ): Promise<{ readonly issued: IssuedToken }> {
-  const { flight, abort, message, sent, yieldPlace } = call;
+  const { source, time, requestTimeoutMs } = settings;
+  const { flight, abort, message, sent, freshConnection, yieldPlace } = call;
   const { accessKey, slot } = flight;
   const request: TokenRequest = abort.addTo({
     reason: message.reason,
-    lifetimeMs: (issued: IssuedToken) =>
-      assessLifetime(expiry.lifetimeMs(dateIssued(issued, sent, time.now()))).lifetimeMs,
+    lifetimeMs(issued: IssuedToken) {
+      const now = time.now();
+      return lifeIn(settings, slot, dateIssued(issued, sent, now), now).lifetimeMs;
+    },
     timeoutMs: requestTimeoutMs,
     yieldPlace,
     // Last, because V8 keeps what follows a spread outside the object.
     ...(slot.held && { held: slot.held }),
     ...(slot.held && message.reason === 'rejected' && { rejected: slot.held }),
+    ...(freshConnection && { freshConnection }),
   });
   // A source that throws synchronously fails like one that rejects.
   const send = () => {
@@ -58,13 +65,14 @@ export function callSource(
     }
   };
   return new Promise((resolve, reject) => {
-    const giveUp = () => {
+    const giveUp = (hasStoodStill: boolean) => {
       const problem = `the token source did not settle within ${requestTimeoutMs} ms (requestTimeoutMs)`;
       abort.abort(new DOMException(problem, 'TimeoutError'));
-      reject(new OwnerTokenError('endpoint_unavailable', problem));
+      const cause = hasStoodStill ? { code: STOOD_STILL } : undefined;
+      reject(new OwnerTokenError('endpoint_unavailable', problem, { cause }));
     };
     // Before the call, in which the registry may be closed.
-    limit(time.startTimer(giveUp, requestTimeoutMs));
+    limit(time.startLimit(giveUp, requestTimeoutMs));
     diagnostics.requestSent(message, send).then((issued) => resolve({ issued }), reject);
   });
 }
@@ -84,16 +92,33 @@ export function heldFrom(
   const issued = dateIssued(returned, sent, now);
   const tokenType = unregisteredType(issued, slot.accessKey);
   if (tokenType) diagnostics.emit('scheme.unknown', () => ({ owner: slot.owner, tokenType }));
-  const life = assessLifetime(settings.expiry.lifetimeMs(issued));
-  const { problem: kind, lifetimeMs: assumedMs } = life;
+  const differenceMs = clockDifferenceMs(issued, now);
+  if (differenceMs !== 0) diagnostics.emit('clock.differs', () => ({ differenceMs }));
+  const life = lifeIn(settings, slot, issued, now);
+  const { problem: kind, lifetimeMs: assumedMs, isExpIgnored } = life;
   if (kind) diagnostics.emit('lifetime.unknown', () => ({ owner: slot.owner, kind, assumedMs }));
+  if (isExpIgnored) diagnostics.emit('exp.ignored', () => ({ owner: slot.owner }));
   return heldTokenFrom(settings, issued, life, slot, now);
+}
+
+function lifeIn({ expiry }: RegistrySettings, { history }: Slot, issued: DatedToken, now: Instant): Life {
+  return lifeOf(expiry, issued, history.lastMoments, now.wallMs - issued.requestedAtMs);
+}
+
+/** Smaller differences between two clocks are ordinary, and harm nobody. */
+const MIN_CLOCK_DIFFERENCE_MS = 30_000;
+
+/** How far the service's clock was at least ahead of ours when it answered, or behind if negative; 0 if that is no more than usual. */
+function clockDifferenceMs({ serviceTimeMs, requestedAtMs }: DatedToken, now: Instant): number {
+  if (serviceTimeMs === undefined) return 0;
+  const differenceMs = serviceTimeMs - Math.min(Math.max(serviceTimeMs, requestedAtMs), now.wallMs);
+  return Math.abs(differenceMs) < MIN_CLOCK_DIFFERENCE_MS ? 0 : Math.round(differenceMs);
 }
 
 /** A validated token, and the time from which its lifetime counts. */
 export type DatedToken = IssuedToken & { readonly requestedAtMs: number };
 
-type Life = Pick<AccessToken, 'refreshAtMs' | 'expiresAtMs'>;
+type Plan = Pick<AccessToken, 'refreshAtMs' | 'expiresAtMs'>;
 
 /** A re-issued token with less than this share of its life left is not refreshed again. */
 const MIN_REST_SHARE = 0.05;
@@ -126,7 +151,7 @@ export function dateIssued(returned: IssuedToken, sent: Instant, now: Instant): 
 export function heldTokenFrom(
   { refreshWindow, random, fingerprints }: Pick<RegistrySettings, 'refreshWindow' | 'random' | 'fingerprints'>,
   issued: DatedToken,
-  { lifetimeMs, refreshAfterMs }: StatedLifetime,
+  { lifetimeMs, refreshAfterMs, lastMoments }: StatedLifetime & Pick<HeldToken, 'lastMoments'>,
   slot: Pick<Slot, 'held' | 'aheadMs'>,
   now: Instant,
 ): HeldToken {
@@ -140,25 +165,29 @@ export function heldTokenFrom(
   const refreshAtMs = Math.floor(life.refreshAtMs);
   const expiresAtMs = Math.floor(life.expiresAtMs);
   if (hasEnded || now.timelineMs - aheadMs >= expiresAtMs) {
-    throw new OwnerTokenError('invalid_response', 'the token had expired on arrival: check the clocks on both sides');
+    const cause = { code: EXPIRED_ON_ARRIVAL };
+    throw new OwnerTokenError('invalid_response', 'the token had already expired when it arrived', { cause });
   }
   const { token: value, tokenType } = issued;
   const scheme = schemeOf(tokenType);
   const issuedAtMs = Math.floor(requestedAtMs);
   const fields = { value, tokenType: scheme, fingerprint: fingerprints, issuedAtMs, refreshAtMs, expiresAtMs };
-  return { token: new AccessToken(fields), aheadMs };
+  return { token: new AccessToken(fields), aheadMs, lastMoments };
 }
 
 /** Limits a plan to the existing expiry and scales the refresh point. Plans no refresh if hardly any life is left. */
-function shortened(planned: Life, requestedAtMs: number, endMs: number): Life {
+function shortened(planned: Plan, requestedAtMs: number, endMs: number): Plan {
   const rest = (endMs - requestedAtMs) / (planned.expiresAtMs - requestedAtMs);
   const refreshAtMs = rest < MIN_REST_SHARE ? endMs : requestedAtMs + (planned.refreshAtMs - requestedAtMs) * rest;
   return { refreshAtMs, expiresAtMs: endMs };
 }
 
-/** Whether a JWT's own `exp` has passed. Ignored for tokens kept until they are rejected. */
+/**
+ * Whether a JWT's own `exp` has passed by our clock, if that of the service is unknown. Ignored for tokens kept until they are
+ * rejected.
+ */
 function hasPassedOwnExp(issued: IssuedToken, lifetimeMs: number, now: Instant): boolean {
-  if (lifetimeMs === Number.POSITIVE_INFINITY) return false;
+  if (lifetimeMs === Number.POSITIVE_INFINITY || issued.serviceTimeMs !== undefined) return false;
   const endMs = jwtTimes(issued.token)?.expiresAtMs;
   return endMs !== undefined && now.wallMs >= endMs;
 }
@@ -179,6 +208,17 @@ export function readFailure(thrown: unknown, { slot, accessKey }: Flight, now: I
  */
 export function wasAborted({ aborted, reason }: Cancellation, { code }: OwnerTokenError): boolean {
   return aborted && (reason instanceof OwnerTokenError || code === 'source_failed' || code === 'closed');
+}
+
+const INCONCLUSIVE: readonly unknown[] = [STOOD_STILL, EXPIRED_ON_ARRIVAL, ANOTHER_OWNERS];
+
+/**
+ * Whether a failure says nothing of owner and service: this process stood still; or the answer's token is another owner's, or had
+ * already expired when it arrived. Then the source is asked once more.
+ */
+export function isInconclusive(call: SourceCall, error: OwnerTokenError, now: Instant, limitMs: number): boolean {
+  if (wasAborted(call.abort, error)) return false;
+  return INCONCLUSIVE.includes(error.cause?.code) || stoodStill(elapsedMs(call.sent, now), limitMs);
 }
 
 /** The error of calls to a closed registry. */

@@ -35,6 +35,23 @@ export const LOG_EVENTS = Object.freeze({
     'warn',
     'two owners received the same token: the service may ignore the access key',
   ),
+  'token.mixed_up': logLine<'owner' | 'otherOwner'>(
+    'warn',
+    'an owner was sent the token of another one, and its own when asked again: something on the way mixes answers up',
+  ),
+  'token.outlived': logLine<'owner' | 'token'>(
+    'warn',
+    'the service issued a token again after the end that it had stated: only a 401 shows how long it lives',
+  ),
+  'token.contended': logLine<'owner'>(
+    'warn',
+    "the owner's tokens end early, again and again: something else seems to get tokens for it, each revoking the one before; let replicas share them (docs/fleet.md)",
+  ),
+  'clock.differs': logLine<'differenceMs'>('warn', 'the clocks of the service and of this machine differ'),
+  'exp.ignored': logLine<'owner'>(
+    'warn',
+    'the Date header of the token response is not by the clock of the issuer: the exp of its tokens is ignored',
+  ),
   'lifetime.unknown': logLine<'owner' | 'kind' | 'assumedMs'>(
     'warn',
     'the token lifetime is unknown: set an expiry policy (docs/expiry.md)',
@@ -61,6 +78,10 @@ export type FailureFields = Record<FailureField, unknown>;
 export const ONCE_PER: Readonly<Record<string, string>> = {
   'token.reissued': 'registry',
   'token.shared': 'registry',
+  'token.mixed_up': 'registry',
+  'token.outlived': 'registry',
+  'clock.differs': 'registry',
+  'exp.ignored': 'registry',
   'warmup.exceeded': 'registry',
   'lifetime.unknown': 'kind',
   'scheme.unknown': 'registry',

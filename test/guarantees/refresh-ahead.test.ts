@@ -191,7 +191,7 @@ describe('C4', () => {
       const before = source.calls.length;
       expect(await registry.getToken('key-1')).toBe(held);
       await settle();
-      expect(source.calls.length).toBe(before + 1);
+      expect(source.calls.length).toBe(before + 2);
       expect(registry.peek('key-1')).toBe(held);
       expect(registry.describe('key-1')).toMatchObject({ phase: 'refresh-due', code: 'invalid_response' });
       clock.advance(5_000);

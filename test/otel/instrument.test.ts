@@ -154,9 +154,9 @@ describe('metrics', () => {
 
   it('metrics report durations and waits in seconds', async () => {
     const slow: TokenSource = {
-      requestToken: () =>
+      requestToken: (owner) =>
         new Promise((resolve) =>
-          clock.setTimeout(() => resolve({ token: 'slow', response: { expires_in: 100 } }), 200),
+          clock.setTimeout(() => resolve({ token: `slow-${owner}`, response: { expires_in: 100 } }), 200),
         ),
     };
     await using one = new OwnerTokenRegistry({ source: slow, clock, name: 'crm', concurrency: 1 });

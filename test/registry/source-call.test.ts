@@ -63,7 +63,7 @@ describe('the held token', () => {
   it('a JWT whose own exp has passed is refused, unless tokens are kept until rejected', () => {
     const ended = issuedOf(jwt({ exp: 1000.5 }));
     expect(() => hold(ended, 1000, at(499))).not.toThrow();
-    expect(() => hold(ended, 1000, at(500))).toThrow(invalidResponse('had expired on arrival'));
+    expect(() => hold(ended, 1000, at(500))).toThrow(invalidResponse('had already expired when it arrived'));
     expect(() => hold(ended, Number.POSITIVE_INFINITY, at(500))).not.toThrow();
     expect(() => hold(issuedOf(jwt({ iat: 1 })), 1000, at(500))).not.toThrow();
   });

@@ -77,7 +77,7 @@ export const BROKEN_CORES = {
       'return state;',
     ],
   ],
-  diagnostics: [
+  'reporting/diagnostics': [
     [
       'a logger that throws is heard',
       '    } catch {\n      // A logger must not fail',
@@ -92,10 +92,12 @@ export const BROKEN_CORES = {
       '    accessKey = accessKey.trim();\n    try {\n      // Before the lookup',
     ],
   ],
+  'registry/request-outcomes': [
+    ['a detached answer is stored', 'if (this.end(flight, now)) {', 'if (this.end(flight, now) || flight) {'],
+    ['the end of a request starts no other', '    this.#scheduler.react(now, message);\n', ''],
+  ],
   'registry/requests': [
-    ['a detached answer is stored', 'if (this.#end(flight, now)) {', 'if (this.#end(flight, now) || flight) {'],
     ['close leaves callers waiting', 'this.#waiters.reject(flight, closedError(flight.slot.owner, now));', ''],
-    ['the end of a request starts no other', '    this.scheduler.react(now, message);\n', ''],
   ],
   'registry/scheduler': [
     [
@@ -149,8 +151,8 @@ export const BROKEN_CORES = {
   'registry/slot': [
     [
       'rejections in a row are not remembered',
-      'rejection ? { ...EMPTY_HISTORY, rejection } : EMPTY_HISTORY',
-      'EMPTY_HISTORY',
+      'if (rejection || lastMoments) slot.history',
+      'if (lastMoments) slot.history',
     ],
     ['a failure drops the token', 'update(slot, { failure });', 'slot.held = undefined;\n  update(slot, { failure });'],
     [

@@ -105,6 +105,12 @@ export class CircuitWatch {
     this.#trials.add(mark);
   }
 
+  /** A request has ended without evidence, and is sent again. */
+  discarded(mark: Mark): void {
+    this.#over(mark);
+    this.#isDisturbed = true;
+  }
+
   failed(mark: Mark, error: unknown, given: FailureScope | undefined): void {
     const { owner } = mark;
     this.#answers++;

@@ -69,6 +69,7 @@ export interface Call {
 export interface Mark {
   readonly owner: number;
   readonly sentMs: number;
+  readonly sentTimelineMs: number;
   /** It may be a canary or another trial of the circuit. */
   readonly mayBeTrial: boolean;
 }

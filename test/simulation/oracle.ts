@@ -26,6 +26,9 @@ const LONGEST_WAIT_WITH_TOKEN_MS = 1_000;
 /** The pace is forgotten this long after the last failure. */
 const LONGEST_PACED_MS = 120_000;
 
+/** A request that takes longer than its limit, and more, says nothing: the process stood still, or the wall clock was set forward, which looks the same. */
+const STANDSTILL_MS = 1.1 * 30_000 + 1_000;
+
 export class Oracle {
   readonly world: WorldView;
   readonly index: number;
@@ -219,7 +222,8 @@ export class Oracle {
   asks(owner: number, request: TokenRequest): Mark {
     this.#events++;
     const stats = this.registry.stats();
-    const mark = { owner, sentMs: this.world.clock.monotonicMs, mayBeTrial: this.#circuits.mayBeTrial(stats) };
+    const { monotonicMs: sentMs, timelineMs: sentTimelineMs } = this.world.clock;
+    const mark = { owner, sentMs, sentTimelineMs, mayBeTrial: this.#circuits.mayBeTrial(stats) };
     this.#tokens.requested(owner, request, mark.mayBeTrial);
     this.#rejections.requested(owner, request);
     this.#requests.sent(mark);
@@ -234,11 +238,14 @@ export class Oracle {
     this.#lastFailureMs = this.world.clock.monotonicMs;
     this.#requests.ended(owner, mark);
     const calls = [...this.pending].filter((call) => call.owner === owner);
-    this.#requests.failed(owner, calls);
+    const stoodStill = this.world.clock.timelineMs - mark.sentTimelineMs > STANDSTILL_MS;
+    this.#requests.failed(owner, calls, stoodStill);
     const isOwners = !mark.mayBeTrial && this.#requests.isOfOneGeneration(owner);
     const leastMs = (isOwners && error instanceof OwnerTokenError && error.retryAfterMs) || 0;
     this.#lastFailure = { owner, leastMs };
-    this.#circuits.failed(mark, error, given);
+    // What says nothing is asked about once more, and counts only the second time.
+    if (this.#requests.isAskedAgain(owner)) this.#circuits.discarded(mark);
+    else this.#circuits.failed(mark, error, given);
   }
 
   granted(asked: Asked, value: string): void {

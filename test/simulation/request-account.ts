@@ -35,6 +35,9 @@ export class RequestAccount {
   readonly #failed = new Map<number, readonly Call[]>();
   /** By owner: how many requests have ended that may be sent again. */
   readonly #ended = new Map<number, number>();
+  /** Owners whose last request said nothing, and those whose request was sent again because of that. */
+  readonly #saysNothing = new Set<number>();
+  readonly #askedAgain = new Set<number>();
   /** By owner: how often in a row its request was sent again. */
   readonly #resends = new Map<number, number>();
   #issuedCount = 0;
@@ -76,21 +79,30 @@ export class RequestAccount {
   /** A request is sent. */
   sent(mark: Mark): void {
     const { owner, sentMs, mayBeTrial } = mark;
+    const isAtOnce = this.#busySinceMs[owner] === sentMs;
     if (this.#inFlightOf[owner] === 0) this.#busySinceMs[owner] = sentMs;
     this.#inFlight++;
     this.#inFlightOf[owner] = (this.#inFlightOf[owner] as number) + 1;
     this.#firstSentMs ??= sentMs;
     this.#checkSent(owner);
-    this.#current.add(mark);
+    // One that is sent again at once, because its outcome said nothing, keeps its place, which may be that of a slow one.
+    if (!isAtOnce) this.#current.add(mark);
     this.#checkYoung(sentMs);
     if (!mayBeTrial) this.#checkPace(sentMs);
     this.#checkResend(owner);
     this.#isOver(owner);
   }
 
-  /** A request failed. `calls` wait for it. */
-  failed(owner: number, calls: readonly Call[]): void {
+  /** A request failed. `calls` wait for it. @param saysNothing it is sent again once at no cost. */
+  failed(owner: number, calls: readonly Call[], saysNothing: boolean): void {
     this.#failed.set(owner, calls);
+    if (saysNothing) this.#saysNothing.add(owner);
+    else this.#saysNothing.delete(owner);
+  }
+
+  /** Whether the last request said nothing and is sent again because of that. */
+  isAskedAgain(owner: number): boolean {
+    return this.#saysNothing.has(owner) && !this.#askedAgain.has(owner);
   }
 
   /** Requests that were sent and may be queued once more, even if the queue is full. */
@@ -198,6 +210,12 @@ export class RequestAccount {
     const isResend = this.#failed.get(owner)?.some(({ over }) => !over) && this.#begun[owner] === 0;
     if (!isResend) {
       this.#resends.delete(owner);
+      this.#askedAgain.delete(owner);
+      return;
+    }
+    const isFirst = !this.#askedAgain.has(owner);
+    if (this.#saysNothing.has(owner) && isFirst) {
+      this.#askedAgain.add(owner);
       return;
     }
     const resends = (this.#resends.get(owner) ?? 0) + 1;

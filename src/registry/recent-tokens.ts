@@ -1,0 +1,75 @@
+/** Notices tokens that a service issues twice: to another owner, or again although they were rejected or have ended. */
+
+import { ANOTHER_OWNERS, OwnerTokenError } from '../errors/owner-token-error.ts';
+import { outlives } from '../expiry/lifetime.ts';
+import type { Diagnostics } from '../reporting/diagnostics.ts';
+import type { AccessToken } from '../token.ts';
+import type { Slot } from './slot.ts';
+
+/** How many tokens are remembered. What mixes answers up does it with requests that are made at about the same time. */
+const MOST_REMEMBERED = 256;
+
+/** A token that was issued: to whom, and until when it was to be served. */
+interface Remembered {
+  readonly slot: Slot;
+  readonly expiresAtMs: number;
+}
+
+export class RecentTokens {
+  readonly #diagnostics: Pick<Diagnostics, 'emit'>;
+  /** By its value, the oldest first. */
+  readonly #tokens = new Map<string, Remembered>();
+  /** Owners that were sent another one's token, until their next answer. */
+  readonly #inDoubt = new WeakMap<Slot, Slot>();
+  /** Owners that get the tokens of others for good. */
+  #sharers = new WeakSet<Slot>();
+
+  constructor(diagnostics: Pick<Diagnostics, 'emit'>) {
+    this.#diagnostics = diagnostics;
+  }
+
+  /**
+   * A token has arrived that is not handed out yet. If the owner is sent another one's token twice in a row, then two access keys
+   * may belong to one owner, or the service ignores them.
+   *
+   * @throws OwnerTokenError `invalid_response` the first time, if the token is another owner's.
+   */
+  check(slot: Slot, { value }: AccessToken): void {
+    const other = this.#tokens.get(value)?.slot;
+    if (!other || other.accessKey === slot.accessKey) return;
+    if (this.#sharers.has(slot) && this.#sharers.has(other)) return;
+    if (this.#inDoubt.get(slot) !== other) {
+      this.#inDoubt.set(slot, other);
+      const cause = { code: ANOTHER_OWNERS };
+      throw new OwnerTokenError('invalid_response', 'the token is that of another owner', { owner: slot.owner, cause });
+    }
+    this.#inDoubt.delete(slot);
+    this.#sharers.add(slot).add(other);
+    this.#diagnostics.emit('token.shared', () => ({ owner: slot.owner, otherOwner: other.owner }));
+  }
+
+  /** @param rejected the token that it replaces, if that was rejected. */
+  stored(slot: Slot, token: AccessToken, rejected: AccessToken | undefined): void {
+    const { value, fingerprint, expiresAtMs } = token;
+    const before = this.#tokens.get(value);
+    this.#tokens.delete(value);
+    this.#tokens.set(value, { slot, expiresAtMs });
+    if (this.#tokens.size > MOST_REMEMBERED) this.#tokens.delete(this.#tokens.keys().next().value as string);
+    const other = this.#inDoubt.get(slot);
+    if (other) this.#diagnostics.emit('token.mixed_up', () => ({ owner: slot.owner, otherOwner: other.owner }));
+    this.#inDoubt.delete(slot);
+    const isAgain = before?.slot.accessKey === slot.accessKey;
+    const event = rejected?.value === value ? 'token.reissued' : isAgain && outlives(token, before) && 'token.outlived';
+    if (event) this.#diagnostics.emit(event, () => ({ owner: slot.owner, token: fingerprint }));
+  }
+
+  /** The owner was removed. */
+  forget(slot: Slot): void {
+    for (const [token, remembered] of this.#tokens) if (remembered.slot === slot) this.#tokens.delete(token);
+  }
+
+  forgetAll(): void {
+    this.#tokens.clear();
+    this.#sharers = new WeakSet();
+  }
+}

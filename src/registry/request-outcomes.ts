@@ -1,0 +1,177 @@
+/** What the outcome of a token request changes: what is known of the owner and of the service, and what the callers get. */
+
+import { type Instant, stopTimer, type Time } from '../clock.ts';
+import type { OwnerTokenError } from '../errors/owner-token-error.ts';
+import { circuitOf } from '../failures/blame-state.ts';
+import type { FailedEvent, Step } from '../failures/reducer.ts';
+import { withOutcome } from '../failures/refusals.ts';
+import { afterArrival } from '../failures/rejections.ts';
+import type { Diagnostics } from '../reporting/diagnostics.ts';
+import type { Flight, Waiters } from './flight.ts';
+import type { RegistrySettings } from './options.ts';
+import type { OwnerTable } from './owner-table.ts';
+import { RecentTokens } from './recent-tokens.ts';
+import type { Scheduler } from './scheduler.ts';
+import {
+  type HeldToken,
+  isLive,
+  isReplacing,
+  isRequestedSince,
+  isUsable,
+  recordFailure,
+  recordSuccess,
+  troubleOf,
+} from './slot.ts';
+import { isInconclusive, type SourceCall, wasAborted } from './source-call.ts';
+
+interface Parts {
+  readonly settings: RegistrySettings;
+  readonly owners: OwnerTable;
+  readonly diagnostics: Diagnostics;
+  readonly scheduler: Scheduler;
+  readonly waiters: Waiters;
+}
+
+export class RequestOutcomes {
+  readonly recentTokens: RecentTokens;
+  /** Called when no request is left. */
+  whenIdle: (() => void) | undefined;
+  readonly #counts: { failures: number };
+  readonly #settings: RegistrySettings;
+  readonly #time: Time;
+  readonly #owners: OwnerTable;
+  readonly #diagnostics: Diagnostics;
+  readonly #scheduler: Scheduler;
+  readonly #waiters: Waiters;
+
+  constructor({ settings, owners, diagnostics, scheduler, waiters }: Parts, counts: { failures: number }) {
+    this.recentTokens = new RecentTokens(diagnostics);
+    this.#counts = counts;
+    this.#settings = settings;
+    this.#time = settings.time;
+    this.#owners = owners;
+    this.#diagnostics = diagnostics;
+    this.#scheduler = scheduler;
+    this.#waiters = waiters;
+  }
+
+  succeeded({ flight, sent, message }: SourceCall, held: HeldToken, now: Instant): void {
+    const { slot, accessKey: owner, number } = flight;
+    const tookMs = now.monotonicMs - sent.monotonicMs;
+    // A token that was requested earlier, by another replica for example, is no evidence about the service now.
+    if (isRequestedSince(sent, held.token, now)) {
+      this.#scheduler.step(
+        { kind: 'succeeded', owner, number, isTrial: this.#scheduler.endTrial(flight), tookMs },
+        now,
+      );
+    }
+    if (this.end(flight, now)) {
+      const rejected = isReplacing(slot) ? slot.held : undefined;
+      const { rejection } = slot.history;
+      recordSuccess(slot, held, afterArrival(rejection, slot.held, sent.monotonicMs, now.monotonicMs));
+      this.#owners.store(slot);
+      this.recentTokens.stored(slot, held.token, rejected);
+    } else this.#scheduler.step({ kind: 'forgotten', owner }, now);
+    this.#waiters.resolve(flight, held.token);
+    this.#diagnostics.requestSucceeded(message, held.token, slot, now.monotonicMs);
+    if (!troubleOf(slot)) this.#diagnostics.recovered(slot);
+    this.#scheduler.react(now);
+  }
+
+  /**
+   * Discards an outcome that says nothing, so that the source is asked once more in the same turn, unless a circuit has opened.
+   * Returns whether it did.
+   */
+  discarded(call: SourceCall, error: OwnerTokenError): boolean {
+    const now = this.#time.now();
+    if (!isInconclusive(call, error, now, this.#settings.requestTimeoutMs)) return false;
+    if (circuitOf(this.#scheduler.health.blame) && !this.#scheduler.isTrial(call.flight)) return false;
+    this.#diagnostics.requestAbandoned(call.message);
+    this.#scheduler.step({ kind: 'sent' }, now);
+    return true;
+  }
+
+  /**
+   * The source rejected, or did not settle in time; or what it returned cannot be used.
+   *
+   * @returns after how many milliseconds it is retried; undefined if the request has ended.
+   */
+  failed(call: SourceCall, error: OwnerTokenError, resends: number): number | undefined {
+    const { flight, abort, message } = call;
+    const now = this.#time.now();
+    if (wasAborted(abort, error)) {
+      this.end(flight, now);
+      this.#diagnostics.requestAbandoned(message);
+      return void this.#scheduler.react(now);
+    }
+    this.#counts.failures++;
+    const step = this.#stepOfFailure(call, error, resends, now);
+    if (!Object.hasOwn(step, 'resendAfterMs') || step.resendAfterMs === undefined) {
+      return void this.#failForGood(call, error, step, now);
+    }
+    this.#diagnostics.requestFailed(message, error);
+    return step.resendAfterMs;
+  }
+
+  #stepOfFailure({ flight, sent }: SourceCall, error: OwnerTokenError, resends: number, now: Instant): Step {
+    const { slot, accessKey: owner, number } = flight;
+    const event: FailedEvent<string> = {
+      kind: 'failed',
+      owner,
+      error,
+      resends,
+      jitter: this.#settings.random(),
+      number,
+      isTrial: this.#scheduler.endTrial(flight),
+      ownerFailures: slot.history.failure?.count ?? 0,
+      tookMs: now.monotonicMs - sent.monotonicMs,
+      isNeeded: !isUsable(slot, now) && (flight.waiting > 0 || this.#owners.isCurrent(flight)),
+    };
+    return this.#scheduler.step(event, now);
+  }
+
+  #failForGood({ flight, message }: SourceCall, error: OwnerTokenError, step: Step, now: Instant): void {
+    const { scope = 'owner' } = step;
+    const { slot } = flight;
+    const ownerPause = this.#owners.isCurrent(flight) ? step.ownerPause : undefined;
+    if (ownerPause) {
+      recordFailure(slot, ownerPause);
+      this.#owners.store(slot);
+    }
+    const pause = ownerPause ?? (scope === 'owner' ? undefined : circuitOf(this.#scheduler.health.blame));
+    const reported = withOutcome(error, scope, pause, now);
+    this.end(flight, now);
+    this.#fail(flight, reported, now);
+    this.#diagnostics.requestFailed(message, reported);
+    if (ownerPause && scope === 'owner') this.#diagnostics.paused(slot, ownerPause, reported, message);
+    this.#scheduler.react(now, message);
+  }
+
+  /** The queue has refused the request. */
+  refused(flight: Flight, error: OwnerTokenError): void {
+    this.end(flight);
+    this.#fail(flight, error, this.#time.now());
+    this.#scheduler.startNext();
+  }
+
+  /** The callers get the error, or the owner's rejected token if it has not ended. */
+  #fail(flight: Flight, error: OwnerTokenError, now: Instant): void {
+    const { slot } = flight;
+    if (isLive(slot, now)) this.#waiters.resolve(flight, slot.held);
+    else this.#waiters.reject(flight, error);
+  }
+
+  /** The request leaves every list. Returns whether its outcome is to be stored. */
+  end(flight: Flight, now?: Instant): boolean {
+    const { queue } = this.#scheduler;
+    stopTimer(flight.timer);
+    const wasCurrent = this.#owners.detach(flight);
+    this.#scheduler.remove(flight);
+    if (flight.trialOf && this.#scheduler.endTrial(flight)) {
+      const event = { kind: 'inconclusive', jitter: this.#settings.random() } as const;
+      this.#scheduler.step(event, now ?? this.#time.now());
+    }
+    if (this.whenIdle && queue.queued + queue.inFlight === 0) this.whenIdle();
+    return wasCurrent;
+  }
+}

@@ -1,0 +1,240 @@
+/**
+ * P2 to P4. Clocks that differ from the service's, tokens in their last moment, and a process that stood still.
+ *
+ * The reports: WSO2 API Manager returns a cached token with the seconds left; machines without NTP; suspended functions.
+ */
+
+import { describe, expect, it } from 'vitest';
+import {
+  type ExpiryPolicy,
+  fixedLifetime,
+  type IssuedToken,
+  type OwnerTokenRegistryOptions,
+  untilRejected,
+} from '../../src/index.ts';
+import { jwt } from '../helpers/jwt.ts';
+import { settle } from '../helpers/manual-clock.ts';
+import { scripted } from '../helpers/registries.ts';
+import { type ScriptedCall, ScriptedSource } from '../helpers/scripted-source.ts';
+
+const SECOND = 1_000;
+const MINUTE = 60_000;
+const HOUR = 3_600_000;
+
+/** A registry that notes the events of its warnings, with a service in the same virtual time. */
+function scene(answer: (nowMs: number, call: ScriptedCall) => Partial<IssuedToken>, options: Partial<Options> = {}) {
+  const warned: Record<string, unknown>[] = [];
+  const warn = (fields: object) => void warned.push(fields as Record<string, unknown>);
+  const logger = { debug: () => {}, info: () => {}, warn, error: warn };
+  const source = new ScriptedSource((call) => call.succeed(answer(made.clock.now(), call)));
+  const made = scripted({ logger, ...options }, source);
+  const events = () => warned.map((fields) => fields['owner_token.event']);
+  return { ...made, warned, events };
+}
+type Options = Omit<OwnerTokenRegistryOptions, 'source' | 'clock'>;
+
+/** A service that issues the same token until it ends, with its own clock `aheadMs` ahead of ours. */
+function repeating(lifeMs: number, options: { aheadMs?: number; leftMs?: (leftMs: number) => unknown; isJwt?: boolean }) {
+  const { aheadMs = 0, leftMs = (ms) => Math.floor(ms / SECOND), isJwt = false } = options;
+  let current = { token: '', endsAtMs: Number.NEGATIVE_INFINITY };
+  return {
+    isLive: (token: string, nowMs: number) => token === current.token && nowMs < current.endsAtMs,
+    answer(nowMs: number): Partial<IssuedToken> {
+      if (nowMs >= current.endsAtMs) {
+        const iat = Math.floor((nowMs + aheadMs) / SECOND);
+        const endsAtMs = nowMs + lifeMs;
+        const token = isJwt ? jwt({ iat, exp: iat + lifeMs / SECOND }) : `opaque-${nowMs}`;
+        current = { token, endsAtMs };
+      }
+      const left = leftMs(current.endsAtMs - nowMs);
+      const serviceTimeMs = Math.floor((nowMs + aheadMs) / SECOND) * SECOND;
+      return { token: current.token, serviceTimeMs, response: isJwt ? {} : { expires_in: left } };
+    },
+  };
+}
+
+/** One owner calls every `everyMs`. Returns how many calls got a dead token, and how many requests there were. */
+async function play(
+  service: ReturnType<typeof repeating>,
+  { forMs, everyMs, expiry }: { forMs: number; everyMs: number; expiry?: ExpiryPolicy },
+) {
+  const { registry, clock, source, events } = scene((nowMs) => service.answer(nowMs), expiry && { expiry });
+  let dead = 0;
+  const calls = forMs / everyMs;
+  for (let call = 0; call < calls; call++) {
+    const token = await registry.getToken('owner');
+    if (!service.isLive(token.value, clock.now())) dead++;
+    clock.advance(everyMs);
+    await settle(1);
+  }
+  return { deadShare: dead / calls, requests: source.calls.length, events: events() };
+}
+
+describe('P2', () => {
+  it.each([-24 * HOUR, -10 * MINUTE, -MINUTE, MINUTE, HOUR, 24 * HOUR])(
+    'P2 the clock of the service is %d ms ahead of ours: a JWT is held as long as it lives, and the difference is logged once',
+    async (aheadMs) => {
+      const { registry, clock, source, warned } = scene((nowMs) => {
+        const iat = Math.floor((nowMs + aheadMs) / SECOND);
+        return { token: jwt({ iat, exp: iat + 600 }), serviceTimeMs: iat * SECOND };
+      });
+      for (const step of [0, 300, 60, 0]) {
+        clock.advance(step * SECOND);
+        await registry.getToken('owner');
+      }
+      expect(source.calls.length).toBe(1);
+      clock.advance(240 * SECOND);
+      await registry.getToken('owner');
+      expect(source.calls.length).toBe(2);
+      const differences = warned.filter((fields) => fields['owner_token.event'] === 'clock.differs');
+      expect(differences.map((fields) => fields['owner_token.difference_ms'])).toEqual([aheadMs]);
+    },
+  );
+
+  it.each([0, -10 * MINUTE, HOUR])(
+    'P2 a service issues the same JWT until it ends, its clock %d ms ahead: no call gets a dead one',
+    async (aheadMs) => {
+      for (const lifeMs of [MINUTE, 10 * MINUTE]) {
+        const service = repeating(lifeMs, { aheadMs, isJwt: true });
+        const { deadShare, requests } = await play(service, { forMs: 6 * lifeMs, everyMs: 500 });
+        expect(deadShare).toBe(0);
+        expect(requests).toBeLessThan(6 * 12);
+      }
+    },
+  );
+
+  it('P2 a Date header of another machine bounds nothing: the token is served for the life it states, with one warning', async () => {
+    for (const gatewayAheadMs of [HOUR, -HOUR]) {
+      const { registry, clock, source, events } = scene((nowMs) => {
+        const iat = Math.floor(nowMs / SECOND);
+        return { token: jwt({ iat, exp: iat + 600 }), serviceTimeMs: nowMs + gatewayAheadMs };
+      });
+      for (let minute = 0; minute < 30; minute++) {
+        await registry.getToken('owner');
+        clock.advance(MINUTE);
+        await settle(1);
+      }
+      expect(source.calls.length).toBeLessThanOrEqual(5);
+      expect(events().filter((event) => event === 'exp.ignored')).toHaveLength(1);
+    }
+  });
+
+  it('P2 a lifetime that the user has set holds beyond exp', async () => {
+    for (const expiry of [fixedLifetime(HOUR), untilRejected(), { lifetimeMs: () => Number.POSITIVE_INFINITY }]) {
+      const { registry, clock, source } = scene(
+        (nowMs) => ({ token: jwt({ iat: nowMs / SECOND, exp: nowMs / SECOND + 60 }), serviceTimeMs: nowMs }),
+        { expiry },
+      );
+      await registry.getToken('owner');
+      clock.advance(30 * MINUTE);
+      await registry.getToken('owner');
+      expect(source.calls.length).toBe(1);
+    }
+  });
+});
+
+describe('P3', () => {
+  it.each([
+    ['rounded down', (ms: number) => Math.floor(ms / SECOND)],
+    ['rounded', (ms: number) => Math.round(ms / SECOND)],
+    ['as strings', (ms: number) => String(Math.floor(ms / SECOND))],
+    ['less than none', (ms: number) => Math.floor(ms / SECOND) - 1],
+  ])('P3 a service returns its cached token with the seconds left, %s: hardly a call gets a dead one', async (_, leftMs) => {
+    for (const lifeMs of [MINUTE, 5 * MINUTE]) {
+      const service = repeating(lifeMs, { leftMs });
+      const { deadShare, requests, events } = await play(service, { forMs: 20 * lifeMs, everyMs: 250 });
+      expect(deadShare).toBeLessThan(0.01);
+      expect(requests / 20).toBeLessThan(16);
+      expect(events).toEqual([]);
+    }
+  });
+
+  it('P3 a life of 0 from the start is unknown, and no last moment', async () => {
+    const service = repeating(HOUR, { leftMs: () => 0 });
+    const { requests } = await play(service, { forMs: HOUR, everyMs: 10 * SECOND });
+    expect(requests).toBeLessThanOrEqual(40);
+  });
+
+  it('P3 a service that states 0 for good after one positive life is asked ever less often, and warned of once', async () => {
+    let isFirst = true;
+    const { registry, clock, source, events } = scene(() => {
+      const left = isFirst ? 60 : 0;
+      isFirst = false;
+      return { token: 'the-one', response: { expires_in: left } };
+    });
+    for (let second = 0; second < 3_600; second++) {
+      await registry.getToken('owner');
+      clock.advance(SECOND);
+      await settle(1);
+    }
+    expect(source.calls.length).toBeLessThan(80);
+    expect(events()).toEqual(['token.outlived']);
+  });
+
+  it('P3 a token that ended while its slow answer was on the way is asked for once more within the call', async () => {
+    const { registry, clock, source } = scripted();
+    const waiting = registry.getToken('owner');
+    await settle();
+    clock.advance(2_000);
+    source.call(0).succeed({ response: { expires_in: 1 } });
+    await settle();
+    source.call(1).succeed({ response: { expires_in: 60 } });
+    expect((await waiting).value).toContain('token-2');
+    expect(registry.stats()).toMatchObject({ requests: 2, failures: 0 });
+  });
+});
+
+describe('P4', () => {
+  it('P4 the process stands still while requests are under way: they are asked for again once, and nothing counts as a failure', async () => {
+    const { registry, clock, source } = scripted({ requestTimeoutMs: 10_000 }, ScriptedSource.answering(60));
+    await registry.getToken('known');
+    source.script(undefined);
+    const waiting = ['a', 'b', 'c', 'd'].map((owner) => registry.getToken(owner));
+    await settle();
+    clock.block(10 * MINUTE);
+    clock.advance(0);
+    await settle(30);
+    expect(registry.stats()).toMatchObject({ failures: 0, pauses: {} });
+    for (const call of source.calls.slice(-4)) call.succeed({ response: { expires_in: 60 } });
+    expect((await Promise.all(waiting)).every(({ value }) => value.startsWith('token-'))).toBe(true);
+    expect(source.calls.length).toBe(1 + 4 + 4);
+  });
+
+  it('P4 the machine sleeps while a request is under way: a connection that broke meanwhile counts for nothing either', async () => {
+    const { registry, clock, source } = scripted();
+    const waiting = registry.getToken('owner');
+    await settle();
+    clock.suspend(HOUR);
+    source.call(0).fail(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }));
+    await settle();
+    source.call(1).succeed({ response: { expires_in: 60 } });
+    expect((await waiting).value).toContain('token-1');
+    expect(registry.stats().failures).toBe(0);
+  });
+
+  it("P4 a process that stands still again gets today's error", async () => {
+    const { registry, clock, source } = scripted({ requestTimeoutMs: 10_000 });
+    const waiting = registry.getToken('owner');
+    for (let freeze = 0; freeze < 2; freeze++) {
+      await settle();
+      clock.block(MINUTE);
+      clock.advance(0);
+      await settle(30);
+    }
+    await expect(waiting).rejects.toMatchObject({ code: 'endpoint_unavailable' });
+    expect(source.calls.length).toBe(2);
+    expect(registry.stats().failures).toBe(1);
+  });
+
+  it('P4 time in which the process stood still is no waiting in the queue', async () => {
+    const { registry, clock, source } = scripted({ concurrency: 1, maxQueueMs: 5_000 });
+    const waiting = ['a', 'b'].map((owner) => registry.getToken(owner));
+    await settle();
+    clock.block(MINUTE);
+    clock.advance(0);
+    await settle(30);
+    source.script((call) => call.succeed({ response: { expires_in: 600 } }));
+    for (const call of source.calls) if (!call.settled) call.succeed({ response: { expires_in: 600 } });
+    expect(await Promise.all(waiting)).toHaveLength(2);
+  });
+});
