@@ -5,7 +5,8 @@
  */
 
 import { type Clock, startLimit } from './clock.ts';
-import { OwnerTokenError, STOOD_STILL } from './errors/owner-token-error.ts';
+import { STOOD_STILL } from './errors/inconclusive.ts';
+import { OwnerTokenError } from './errors/owner-token-error.ts';
 
 /** The part of an `AbortSignal` that is enough to listen to it. */
 export interface Cancellable {

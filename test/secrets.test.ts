@@ -2,14 +2,16 @@
 
 import diagnostics from 'node:diagnostics_channel';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Logger, OwnerTokenError, OwnerTokenRegistry, TokenEndpoint } from '../src/index.ts';
+import { type IssuedToken, type Logger, OwnerTokenError, OwnerTokenRegistry, TokenEndpoint } from '../src/index.ts';
 import { LOG_EVENTS } from '../src/reporting/log-events.ts';
 import { logField } from '../src/reporting/logger.ts';
 import { startSandbox } from '../src/sandbox/index.ts';
 import { leaksIn, SECRETS, writtenDown } from './helpers/canaries.ts';
 import { Children } from './helpers/child.ts';
+import { jwt } from './helpers/jwt.ts';
 import { LOG_FIELDS } from './helpers/log-lines.ts';
 import { type Answer, json, LoopbackService, reset, status, token } from './helpers/loopback-service.ts';
+import { ManualClock } from './helpers/manual-clock.ts';
 import { ScriptedSource } from './helpers/scripted-source.ts';
 import { runCommand } from './helpers/terminal.ts';
 
@@ -61,6 +63,31 @@ it('objects of this library show nothing of what they hold, whatever state they 
   expect(leaksIn(seen.join('\n'))).toEqual([]);
 });
 
+/** A gateway's clock; a token that comes again after its end; one of another owner, once; tokens that work, and end early. */
+async function oddAnswers(logger: Logger): Promise<void> {
+  const clock = new ManualClock();
+  const iat = clock.now() / 1_000;
+  let answer: Partial<IssuedToken> = { token: jwt({ iat, exp: iat + 600, all }), response: { expires_in: 60 } };
+  let mixedUp = 0;
+  const source = new ScriptedSource((call) =>
+    call.succeed(call.accessKey === accessKey || mixedUp++ === 0 ? answer : { token: SECRETS.token }),
+  );
+  const registry = new OwnerTokenRegistry({ source, logger, clock });
+  answer = { ...answer, serviceTimeMs: clock.now() + 3_600_000 };
+  await registry.getToken(accessKey);
+  clock.advance(60_000);
+  answer = { ...answer, response: { expires_in: 600 } };
+  await registry.getToken(accessKey);
+  await registry.getToken(otherAccessKey);
+  for (let count = 0; count < 5; count++) {
+    const held = await registry.getToken(accessKey);
+    registry.accept(accessKey, held);
+    registry.reject(accessKey, held);
+    answer = { token: `${SECRETS.token}-${count}`, response: { expires_in: 600 } };
+  }
+  await registry.close();
+}
+
 describe('logs and channels', () => {
   let children: Children;
   beforeAll(() => {
@@ -107,6 +134,7 @@ describe('logs and channels', () => {
       registry.resume();
     }
     failing = undefined;
+    await oddAnswers(logger);
     await registry.close();
     const events = new Set(lines.map(([, fields]) => fields['owner_token.event']));
     expect([...events].sort()).toEqual(Object.keys(LOG_EVENTS).sort());

@@ -114,20 +114,6 @@ export function refusalOf(oauthError: string | undefined): 'owner_refused' | 'cl
   return CLIENT_REFUSALS.includes(oauthError) ? 'client_refused' : undefined;
 }
 
-/** The code of the cause if a time limit passed while the process could not run. Not for a failure of the service. */
-export const STOOD_STILL = 'ERR_STOOD_STILL';
-
-/** Whether a request failed only because the process could not run, so that it says nothing of the service. */
-export function isStandstill({ cause }: OwnerTokenError): boolean {
-  return cause?.code === STOOD_STILL;
-}
-
-/** The code of the cause if the token of an answer had already expired when it arrived. */
-export const EXPIRED_ON_ARRIVAL = 'ERR_EXPIRED_ON_ARRIVAL';
-
-/** The code of the cause if the token of an answer is one that another owner was given a moment ago. */
-export const ANOTHER_OWNERS = 'ERR_ANOTHER_OWNERS';
-
 /** The OAuth error codes that say "later": of RFC 6749 §4.1.2.1, sent with any status, and of RFC 8628. */
 const OUTAGES: readonly unknown[] = ['server_error', 'temporarily_unavailable', 'slow_down'];
 

@@ -4,12 +4,8 @@
  * decides for itself what the failure means for other owners.
  */
 
-import {
-  ERROR_CODES,
-  isStandstill,
-  OwnerTokenError,
-  type OwnerTokenErrorOptions,
-} from '../errors/owner-token-error.ts';
+import { saysNothing } from '../errors/inconclusive.ts';
+import { ERROR_CODES, OwnerTokenError, type OwnerTokenErrorOptions } from '../errors/owner-token-error.ts';
 import type { Sealer } from './sealing.ts';
 
 /** The sealed JSON. */
@@ -22,7 +18,7 @@ type WireFailure = { code: string } & Pick<
 export function sealFailure(sealer: Sealer, context: string, thrown: unknown): string {
   const error = thrown instanceof OwnerTokenError ? thrown : new OwnerTokenError('source_failed', '');
   const { code, status, oauthError, retryAfterMs } = error;
-  if (error.failureScope === undefined || isStandstill(error)) return '';
+  if (error.failureScope === undefined || saysNothing(error)) return '';
   // A scope that the source did not set is left out: each registry decides what the failure means.
   const failureScope = OwnerTokenError.evidenceOf(error).isGiven ? error.failureScope : undefined;
   const wire: WireFailure = { code, failureScope, status, oauthError, retryAfterMs };

@@ -1,6 +1,7 @@
 /** Notices tokens that a service issues twice: to another owner, or again although they were rejected or have ended. */
 
-import { ANOTHER_OWNERS, OwnerTokenError } from '../errors/owner-token-error.ts';
+import { ANOTHER_OWNERS } from '../errors/inconclusive.ts';
+import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { outlives } from '../expiry/lifetime.ts';
 import type { Diagnostics } from '../reporting/diagnostics.ts';
 import type { AccessToken } from '../token.ts';

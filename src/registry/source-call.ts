@@ -2,7 +2,8 @@
 
 import type { Cancellation } from '../cancellation.ts';
 import { elapsedMs, type Instant, MAX_READING_ERROR_MS, stoodStill, type Timer } from '../clock.ts';
-import { ANOTHER_OWNERS, EXPIRED_ON_ARRIVAL, OwnerTokenError, STOOD_STILL } from '../errors/owner-token-error.ts';
+import { EXPIRED_ON_ARRIVAL, STOOD_STILL, saysNothing } from '../errors/inconclusive.ts';
+import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { type Life, lifeOf } from '../expiry/exp-bound.ts';
 import { jwtTimes } from '../expiry/jwt-times.ts';
 import { planLife, type StatedLifetime } from '../expiry/lifetime.ts';
@@ -210,15 +211,13 @@ export function wasAborted({ aborted, reason }: Cancellation, { code }: OwnerTok
   return aborted && (reason instanceof OwnerTokenError || code === 'source_failed' || code === 'closed');
 }
 
-const INCONCLUSIVE: readonly unknown[] = [STOOD_STILL, EXPIRED_ON_ARRIVAL, ANOTHER_OWNERS];
-
 /**
  * Whether a failure says nothing of owner and service: this process stood still; or the answer's token is another owner's, or had
  * already expired when it arrived. Then the source is asked once more.
  */
 export function isInconclusive(call: SourceCall, error: OwnerTokenError, now: Instant, limitMs: number): boolean {
   if (wasAborted(call.abort, error)) return false;
-  return INCONCLUSIVE.includes(error.cause?.code) || stoodStill(elapsedMs(call.sent, now), limitMs);
+  return saysNothing(error) || stoodStill(elapsedMs(call.sent, now), limitMs);
 }
 
 /** The error of calls to a closed registry. */

@@ -21,7 +21,7 @@ const ROWS_PER_PART = {
   M: 8,
   N: 5,
   O: 6,
-  P: 1,
+  P: 6,
 };
 const rows = Object.entries(ROWS_PER_PART).flatMap(([part, count]) =>
   Array.from({ length: count }, (_, index) => `${part}${index + 1}`),

@@ -34,7 +34,10 @@ function scene(answer: (nowMs: number, call: ScriptedCall) => Partial<IssuedToke
 type Options = Omit<OwnerTokenRegistryOptions, 'source' | 'clock'>;
 
 /** A service that issues the same token until it ends, with its own clock `aheadMs` ahead of ours. */
-function repeating(lifeMs: number, options: { aheadMs?: number; leftMs?: (leftMs: number) => unknown; isJwt?: boolean }) {
+function repeating(
+  lifeMs: number,
+  options: { aheadMs?: number; leftMs?: (leftMs: number) => unknown; isJwt?: boolean },
+) {
   const { aheadMs = 0, leftMs = (ms) => Math.floor(ms / SECOND), isJwt = false } = options;
   let current = { token: '', endsAtMs: Number.NEGATIVE_INFINITY };
   return {
@@ -139,15 +142,18 @@ describe('P3', () => {
     ['rounded', (ms: number) => Math.round(ms / SECOND)],
     ['as strings', (ms: number) => String(Math.floor(ms / SECOND))],
     ['less than none', (ms: number) => Math.floor(ms / SECOND) - 1],
-  ])('P3 a service returns its cached token with the seconds left, %s: hardly a call gets a dead one', async (_, leftMs) => {
-    for (const lifeMs of [MINUTE, 5 * MINUTE]) {
-      const service = repeating(lifeMs, { leftMs });
-      const { deadShare, requests, events } = await play(service, { forMs: 20 * lifeMs, everyMs: 250 });
-      expect(deadShare).toBeLessThan(0.01);
-      expect(requests / 20).toBeLessThan(16);
-      expect(events).toEqual([]);
-    }
-  });
+  ])(
+    'P3 a service returns its cached token with the seconds left, %s: hardly a call gets a dead one',
+    async (_, leftMs) => {
+      for (const lifeMs of [MINUTE, 5 * MINUTE]) {
+        const service = repeating(lifeMs, { leftMs });
+        const { deadShare, requests, events } = await play(service, { forMs: 20 * lifeMs, everyMs: 250 });
+        expect(deadShare).toBeLessThan(0.01);
+        expect(requests / 20).toBeLessThan(16);
+        expect(events).toEqual([]);
+      }
+    },
+  );
 
   it('P3 a life of 0 from the start is unknown, and no last moment', async () => {
     const service = repeating(HOUR, { leftMs: () => 0 });

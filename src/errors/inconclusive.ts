@@ -1,0 +1,16 @@
+/** The codes of the causes of failures that say nothing of owner and service. */
+
+import type { OwnerTokenError } from './owner-token-error.ts';
+
+/** A time limit passed while the process could not run. */
+export const STOOD_STILL = 'ERR_STOOD_STILL';
+/** The token of an answer had already expired when it arrived. */
+export const EXPIRED_ON_ARRIVAL = 'ERR_EXPIRED_ON_ARRIVAL';
+/** The token of an answer is one that another owner was given a moment ago. */
+export const ANOTHER_OWNERS = 'ERR_ANOTHER_OWNERS';
+
+const CODES: readonly unknown[] = [STOOD_STILL, EXPIRED_ON_ARRIVAL, ANOTHER_OWNERS];
+
+export function saysNothing({ cause }: OwnerTokenError): boolean {
+  return CODES.includes(cause?.code);
+}

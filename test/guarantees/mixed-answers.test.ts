@@ -1,0 +1,150 @@
+/**
+ * P5 and P6. What only the registry can see: connections that lead to a host that is gone, answers that are mixed up on the way,
+ * and something else that gets tokens for the same owner.
+ */
+
+import { describe, expect, it } from 'vitest';
+import { OwnerTokenError } from '../../src/index.ts';
+import { settle } from '../helpers/manual-clock.ts';
+import { errorOf, keys, scripted } from '../helpers/registries.ts';
+import { ScriptedSource } from '../helpers/scripted-source.ts';
+
+const down = () => new OwnerTokenError('endpoint_unavailable', 'down', { status: 503 });
+
+/** A registry that notes its warnings. */
+function watched(source = new ScriptedSource()) {
+  const warned: Record<string, unknown>[] = [];
+  const warn = (fields: object) => void warned.push(fields as Record<string, unknown>);
+  const logger = { debug: () => {}, info: () => {}, warn, error: warn };
+  const events = () => warned.map((fields) => fields['owner_token.event']);
+  return { ...scripted({ logger }, source), warned, events };
+}
+
+describe('P5', () => {
+  it('P5 after two failures in a row an owner is asked for over a new connection, until one succeeds', async () => {
+    const { registry, clock, source } = scripted({}, new ScriptedSource((call) => call.fail(down())));
+    for (let attempt = 0; attempt < 4; attempt++) {
+      await errorOf(registry.getToken('owner'));
+      clock.advance((registry.describe('owner').retryAtMs ?? 0) - clock.now());
+    }
+    source.script((call) => call.succeed({ response: { expires_in: 60 } }));
+    await registry.getToken('owner');
+    clock.advance(60_000);
+    await registry.getToken('owner');
+    const fresh = source.calls.map(({ request }) => request.freshConnection ?? false);
+    expect(fresh).toEqual([false, false, true, true, true, false]);
+  });
+
+  it('P5 the trial of an open circuit goes over a new connection', async () => {
+    const { registry, clock, source } = scripted({}, ScriptedSource.answering(3_600));
+    const owners = keys(8);
+    await registry.getToken('canary');
+    source.script((call) => call.fail(down()));
+    for (const owner of owners) registry.getToken(owner).catch(() => {});
+    await settle(10);
+    const { retryAtMs = 0 } = registry.stats().pauses.endpoint ?? {};
+    expect(retryAtMs).toBeGreaterThan(clock.now());
+    const before = source.calls.length;
+    clock.advance(retryAtMs - clock.now());
+    await settle();
+    expect(source.calls.slice(before).map(({ request }) => request.freshConnection)).toEqual([true]);
+  });
+});
+
+describe('P6', () => {
+  it('P6 an owner is sent the token of another one: asked for once more before it is handed out, and warned of', async () => {
+    const { registry, source, warned } = watched();
+    const first = registry.getToken('a');
+    await settle();
+    source.call(0).succeed({ token: 'of-a' });
+    await first;
+    const waiting = registry.getToken('b');
+    await settle();
+    source.call(1).succeed({ token: 'of-a' });
+    await settle();
+    source.call(2).succeed({ token: 'of-b' });
+    expect((await waiting).value).toBe('of-b');
+    expect(registry.stats().failures).toBe(0);
+    expect(warned.filter((fields) => fields['owner_token.event'] === 'token.mixed_up')).toMatchObject([
+      { 'owner_token.owner': registry.fingerprint('b'), 'owner_token.other_owner': registry.fingerprint('a') },
+    ]);
+  });
+
+  it('P6 two keys of one owner: the same token comes twice, is served with one warning, and that pair is not asked about again', async () => {
+    let issued = 1;
+    const { registry, clock, source, events } = watched(
+      new ScriptedSource((call) => call.succeed({ token: `token-${issued}`, response: { expires_in: 60 } })),
+    );
+    for (; issued < 5; issued++) {
+      for (const owner of ['a', 'b']) expect((await registry.getToken(owner)).value).toBe(`token-${issued}`);
+      clock.advance(60_000);
+    }
+    expect(source.countFor('a')).toBe(4);
+    expect(source.countFor('b')).toBe(5);
+    expect(events().filter((event) => event === 'token.shared')).toHaveLength(1);
+  });
+
+  it('P6 a service that ignores access keys is asked twice for each owner at most, however often tokens end', async () => {
+    let issued = 1;
+    const { registry, clock, source } = watched(
+      new ScriptedSource((call) => call.succeed({ token: `token-${issued}`, response: { expires_in: 60 } })),
+    );
+    for (; issued < 4; issued++) {
+      for (const owner of keys(50)) await registry.getToken(owner);
+      clock.advance(60_000);
+    }
+    expect(source.calls.length).toBeLessThanOrEqual(50 * 4);
+  });
+
+  it('P6 a token of an owner that was forgotten, or dropped for want of room, is no other owner’s', async () => {
+    const { registry, source, events } = watched(new ScriptedSource((call) => call.succeed({ token: 'the-one' })));
+    await registry.getToken('a');
+    registry.forget('a');
+    await registry.getToken('b');
+    registry.forgetAll();
+    await registry.getToken('c');
+    expect(source.calls.length).toBe(3);
+    expect(events()).not.toContain('token.shared');
+  });
+
+  it('P6 the most recent few hundred tokens are remembered', async () => {
+    const tokens = new Map<string, string>();
+    const { registry, source } = watched(
+      new ScriptedSource((call) => call.succeed({ token: tokens.get(call.accessKey) ?? `of-${call.accessKey}` })),
+    );
+    for (const owner of keys(300)) await registry.getToken(owner);
+    tokens.set('late', 'of-key-1').set('later', 'of-key-299');
+    await registry.getToken('late');
+    expect(source.countFor('late')).toBe(1);
+    await registry.getToken('later');
+    expect(source.countFor('later')).toBe(2);
+  });
+
+  it('P6 three tokens in a row that worked are rejected early: warned of once a minute that something else gets tokens', async () => {
+    const { registry, clock, warned } = watched(ScriptedSource.answering(3_600));
+    for (let token = 0; token < 40; token++) {
+      const held = await registry.getToken('owner');
+      registry.accept('owner', held);
+      clock.advance(5_000);
+      registry.reject('owner', held);
+    }
+    const contended = warned.filter((fields) => fields['owner_token.event'] === 'token.contended');
+    expect(contended).toHaveLength(4);
+    expect(contended[0]).toMatchObject({ 'owner_token.owner': registry.fingerprint('owner') });
+  });
+
+  it('P6 tokens that last half their life, or do not follow one another, are not warned of', async () => {
+    for (const heldForMs of [1_900_000, 5_000]) {
+      const { registry, clock, events } = watched(ScriptedSource.answering(3_600));
+      for (let token = 0; token < 12; token++) {
+        const held = await registry.getToken('owner');
+        registry.accept('owner', held);
+        clock.advance(heldForMs);
+        // Each third one of the second run ends by itself.
+        if (heldForMs < 60_000 && token % 3 === 2) clock.advance(3_600_000);
+        else registry.reject('owner', held);
+      }
+      expect(events()).not.toContain('token.contended');
+    }
+  });
+});
