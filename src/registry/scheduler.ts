@@ -54,7 +54,7 @@ export class Scheduler {
   /** The timer that wakes the scheduler at {@link Scheduler.#wakeAtMs} or earlier. */
   #wakeAtMs = Number.POSITIVE_INFINITY;
   #wakeTimer: Timer | undefined;
-  #isClosed = false;
+  isClosed = false;
   #blocks = 0;
   /** The next slice of refusals is due in the next turn of the event loop. */
   #isRefusing = false;
@@ -152,7 +152,7 @@ export class Scheduler {
 
   /** Starts as many queued requests as may start now. */
   startNext(now: Instant = this.#time.now()): void {
-    if (this.#isClosed || this.#blocks > 0) return;
+    if (this.isClosed || this.#blocks > 0) return;
     this.#noticeSlow(now);
     if (circuitOf(this.health.blame)) this.#attendCircuit(now);
     while (this.queue.waiting > 0 && this.#hasRoom(now.monotonicMs)) {
@@ -232,7 +232,7 @@ export class Scheduler {
 
   step(event: HealthEvent<string>, now: Instant): Step {
     const step = reduce(this.health, event, now.monotonicMs);
-    if (Object.hasOwn(step, 'askCanary') && step.askCanary && !this.#isClosed) this.#askCanary(now);
+    if (Object.hasOwn(step, 'askCanary') && step.askCanary && !this.isClosed) this.#askCanary(now);
     return step;
   }
 
@@ -328,7 +328,7 @@ export class Scheduler {
 
   /** Starts no further request. Returns all requests; see {@link RequestQueue.drain}. */
   close(): Generator<Flight> {
-    this.#isClosed = true;
+    this.isClosed = true;
     stopTimer(this.#wakeTimer);
     return this.queue.drain();
   }

@@ -51,6 +51,8 @@ export interface Call {
   readonly owner: number;
   readonly generation: number;
   readonly sinceMs: number;
+  /** How much the world had excused by then. */
+  readonly excusedMs: number;
   /** How long its owner had had a request in flight before. */
   readonly busyMs: number;
   /** When the registry's token for the owner ends, rejected or not, on the timeline: until then no failure is allowed. */

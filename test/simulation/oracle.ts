@@ -106,6 +106,7 @@ export class Oracle {
       aborted: controller?.signal.aborted === true,
       generation: this.generationOf(owner),
       sinceMs: clock.monotonicMs,
+      excusedMs: clock.excusedMs,
       busyMs: this.#requests.busyMs(owner),
       livesUntilMs: this.#tokens.livesUntilMs(owner),
     };
@@ -270,7 +271,9 @@ export class Oracle {
     const { maxOwners, maxQueued, concurrency, maxQueueMs, timeoutMs } = this.options;
     const first = this.pending.values().next().value;
     const mostMs = maxQueueMs + LONGEST_REST_MS + 2 * timeoutMs + 1_000;
-    if (first && clock.monotonicMs > first.sinceMs + mostMs) this.#broken('a caller waits beyond its deadline');
+    const excusedMs = clock.excusedMs - (first?.excusedMs ?? 0);
+    if (first && clock.monotonicMs > first.sinceMs + mostMs + excusedMs)
+      this.#broken('a caller waits beyond its deadline');
     const stats = this.registry.stats();
     if (stats.usable > maxOwners) this.#broken(`${stats.usable} owners have a token, ${maxOwners} at most`);
     if (stats.owners > 2 * maxOwners) this.#broken(`${stats.owners} owners are held, twice ${maxOwners} at most`);
@@ -351,9 +354,10 @@ export class Oracle {
     if (call.over) this.#broken('a call settled twice');
     call.over = true;
     this.pending.delete(call);
-    const { owner, sinceMs, busyMs } = call;
+    const { owner, sinceMs, busyMs, excusedMs } = call;
     const { clock } = this.world;
-    const waitedMs = clock.monotonicMs - sinceMs - (this.#requests.busyMs(owner) - busyMs);
+    const excused = clock.excusedMs - excusedMs;
+    const waitedMs = clock.monotonicMs - sinceMs - excused - (this.#requests.busyMs(owner) - busyMs);
     const { maxQueueMs } = this.options;
     const hasToken = call.livesUntilMs > clock.timelineMs && call.generation === this.generationOf(owner);
     const mostMs = hasToken && !this.closed ? Math.min(maxQueueMs, LONGEST_WAIT_WITH_TOKEN_MS) : maxQueueMs;

@@ -44,6 +44,8 @@ export interface Profile {
   readonly sameTokenWhileAlive: boolean;
   readonly datesGrants: boolean;
   readonly jwt: boolean;
+  /** How far the service's clock is ahead of ours; undefined if its answers do not say. */
+  readonly clockAheadMs: number | undefined;
   readonly lifetimeMs: number;
   readonly stated: 'seconds' | 'text' | 'absent' | 'odd';
   readonly timeoutMs: number;
@@ -210,6 +212,9 @@ export class ServiceModel {
     asked.resolve({
       token: token.value,
       ...(this.profile.datesGrants && { requestedAtMs: asked.sentWallMs }),
+      ...(this.profile.clockAheadMs !== undefined && {
+        serviceTimeMs: Math.floor((this.#realMs() + this.profile.clockAheadMs) / 1_000) * 1_000,
+      }),
       ...(fault === 'dead-on-arrival' && { requestedAtMs: this.#clock.wallMs - 100 * 365 * 86_400_000 }),
       response,
     });
@@ -243,7 +248,8 @@ export class ServiceModel {
   #newValue(registry: number, owner: number): string {
     const signature = `${MARK}-${++this.#issued}-${registry}-${owner}`;
     if (!this.profile.jwt) return signature;
-    const seconds = this.#clock.wallMs / 1000;
+    const { clockAheadMs } = this.profile;
+    const seconds = (clockAheadMs === undefined ? this.#clock.wallMs : this.#realMs() + clockAheadMs) / 1000;
     const claims = { iat: seconds, exp: seconds + this.profile.lifetimeMs / 1000 };
     return `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.${signature}`;
   }

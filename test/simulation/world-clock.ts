@@ -5,12 +5,17 @@ interface Timer {
   readonly fn: () => void;
 }
 
+/** After a standstill, what was under way is asked for again. */
+const AFTER_STANDSTILL_MS = 40_000;
+
 /** The two clocks of a simulated machine. Time passes only when told to, and stops at every timer that falls due. */
 export class WorldClock implements Clock {
   wallMs: number;
   monotonicMs = 0;
   /** Advances with both clocks, and by what the wall clock jumps forward: no token need end later. */
   timelineMs = 0;
+  /** How much longer than usual a caller may wait in all, because the process stood still. */
+  excusedMs = 0;
   readonly #timers = new Set<Timer>();
 
   constructor(startMs = Date.UTC(2030, 0, 1)) {
@@ -59,6 +64,12 @@ export class WorldClock implements Clock {
     this.wallMs += monotonicMs - this.monotonicMs;
     this.timelineMs += monotonicMs - this.monotonicMs;
     this.monotonicMs = monotonicMs;
+  }
+
+  /** The process does not run for so long: its timers fire late. */
+  standStill(ms: number): void {
+    this.moveTo(this.monotonicMs + ms);
+    this.excusedMs += ms + AFTER_STANDSTILL_MS;
   }
 
   /** The wall clock alone moves: it is set, or the machine sleeps. */

@@ -252,6 +252,10 @@ export class World implements WorldParts {
       const ms = (random.chance(0.5) ? 1 : -1) * random.pick([50, 1_000, 60_000, 3_600_000, 86_400_000]);
       this.trace(`the wall clock jumps by ${ms} ms`);
       this.clock.shiftWall(ms);
+    } else if (drawn === 7) {
+      const ms = random.span(1_000, 600_000);
+      this.trace(`the process stands still for ${ms} ms`);
+      this.clock.standStill(ms);
     } else if (drawn < 12) {
       const ms = random.span(1_000, 86_400_000);
       this.trace(`the machine sleeps for ${ms} ms`);
