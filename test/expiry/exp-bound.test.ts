@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { msUntilExp, overridesExp } from '../../src/expiry/exp-bound.ts';
+import { lifeOf, msUntilExp, overridesExp } from '../../src/expiry/exp-bound.ts';
 import type { ExpiryPolicy } from '../../src/expiry/lifetime.ts';
 import { expiresIn, firstKnown, fixedLifetime, jwtExp, untilRejected } from '../../src/expiry/policies.ts';
 import { jwt } from '../helpers/jwt.ts';
@@ -40,6 +40,41 @@ describe('what is left until exp', () => {
     expect(msUntilExp({ token: TOKEN })).toBeUndefined();
     expect(at(1_300, 'opaque')).toBeUndefined();
     expect(at(1_300, jwt({ iat: 1_000 }))).toBeUndefined();
+  });
+});
+
+describe('how long a token lives', () => {
+  const life = (token: string, seconds: number | undefined, before?: number, tookMs = 0) =>
+    lifeOf(expiresIn(), { token, serviceTimeMs: 1_598_000, response: { expires_in: seconds } }, before, tookMs);
+
+  it('ends at its exp, less no margin, or at the end that was stated, whichever comes first', () => {
+    expect(life(TOKEN, 3_600).lifetimeMs * 0.95).toBeCloseTo(1_000);
+    expect(life('opaque', 3_600)).toMatchObject({ lifetimeMs: 3_600_000, lastMoments: 0, isExpIgnored: false });
+    expect(life(jwt({ iat: 1_000, exp: 9_000 }), 60)).toMatchObject({ lifetimeMs: 60_000 });
+    expect(life(jwt({ iat: 5_000, exp: 9_000 }), 60)).toMatchObject({ lifetimeMs: 60_000, isExpIgnored: true });
+  });
+
+  it('is a moment in the second of its exp, also for an owner that was never given a life', () => {
+    const dying = jwt({ iat: 1_000, exp: 1_598 });
+    expect(life(dying, undefined)).toMatchObject({ lastMoments: 1 });
+    expect(life(dying, undefined).lifetimeMs * 0.95).toBeCloseTo(10);
+  });
+
+  it('is a moment when 0 or less is stated after a positive life, twice as long each time, up to 300 s', () => {
+    expect([0, 1, 2, 7].map((before) => Math.round(life('opaque', 0, before).lifetimeMs * 0.95))).toEqual([
+      10, 20, 40, 1_280,
+    ]);
+    expect(life('opaque', -3, 40)).toMatchObject({ lifetimeMs: 300_000, lastMoments: 41 });
+  });
+
+  it('counts the moment from the arrival of a quick answer, and from the request of a slow one', () => {
+    expect(life('opaque', 0, 0, 1_000).lifetimeMs * 0.95).toBeCloseTo(1_010);
+    expect(life('opaque', 0, 0, 1_001).lifetimeMs * 0.95).toBeCloseTo(10);
+  });
+
+  it('is unknown when nothing usable is stated, and ends a row of last moments', () => {
+    expect(life('opaque', 0)).toMatchObject({ problem: 'not_positive', lifetimeMs: 300_000, lastMoments: undefined });
+    expect(life('opaque', undefined, 3)).toMatchObject({ problem: 'absent', lastMoments: 0 });
   });
 });
 
