@@ -48,8 +48,8 @@ export interface Instant {
   readonly monotonicMs: number;
   /** Time on the timeline, by the clock that is ahead on it. */
   readonly timelineMs: number;
-  /** How far the clock that is behind on the timeline is ahead of the wall clock, in whole milliseconds. */
-  readonly aheadMs: number;
+  /** What is added to a wall-clock time to place it on the timeline, by the clock that puts it earlier; whole milliseconds. */
+  readonly offsetMs: number;
 }
 
 /** The machine's own clocks. */
@@ -72,7 +72,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Milliseconds between two instants, by the clock that advanced more. */
 export function elapsedMs(since: Instant, now: Instant): number {
-  return now.timelineMs - since.wallMs - since.aheadMs;
+  return now.timelineMs - since.wallMs - since.offsetMs;
 }
 
 /**
@@ -119,8 +119,8 @@ export class Time {
     const byWallMs = wallMs + this.#wallOffsetMs;
     const byMonotonicMs = readMs + this.#monotonicOffsetMs;
     const timelineMs = Math.max(byWallMs, byMonotonicMs);
-    const aheadMs = Math.floor(Math.min(byWallMs, byMonotonicMs) - wallMs);
-    return { wallMs, monotonicMs: this.#neverBack(readMs, wallMs), timelineMs, aheadMs };
+    const offsetMs = Math.floor(Math.min(byWallMs, byMonotonicMs) - wallMs);
+    return { wallMs, monotonicMs: this.#neverBack(readMs, wallMs), timelineMs, offsetMs };
   }
 
   /** While a monotonic clock that has gone back lags, it advances with the wall clock, because pauses and waits must end. */

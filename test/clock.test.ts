@@ -38,14 +38,14 @@ it('the timeline never runs slower than either clock, and never takes a life for
 it('the time of a given clock is read anew from both times, for an instant and for a hit', () => {
   const clock = new ManualClock(5_000);
   const time = new Time(clock);
-  expect(time.now()).toEqual({ wallMs: 5_000, monotonicMs: 0, timelineMs: 5_000, aheadMs: 0 });
+  expect(time.now()).toEqual({ wallMs: 5_000, monotonicMs: 0, timelineMs: 5_000, offsetMs: 0 });
   expect(time.seconds()).toBe(5);
   clock.suspend(1_000);
   expect(time.seconds()).toBe(6);
   clock.advance(1_000);
   expect(time.seconds()).toBe(7);
   clock.jumpWall(-5_000);
-  expect(time.now()).toEqual({ wallMs: 2_000, monotonicMs: 1_000, timelineMs: 7_000, aheadMs: 5_000 });
+  expect(time.now()).toEqual({ wallMs: 2_000, monotonicMs: 1_000, timelineMs: 7_000, offsetMs: 5_000 });
   clock.advance(999);
   expect(time.seconds()).toBe(7);
 });

@@ -59,7 +59,7 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
     return EXIT.ok;
   } catch (error) {
     terminal.signal.throwIfAborted();
-    throw error instanceof OwnerTokenError ? await failureOf(error, service, terminal.signal) : error;
+    throw error instanceof OwnerTokenError ? await commandFailure(error, service, terminal.signal) : error;
   } finally {
     service.close();
   }
@@ -101,7 +101,11 @@ function warningsOn(issued: IssuedToken | undefined): string[] {
   return checks.filter(({ check, status }) => status === 'warning' && check !== 'lifetime').map(({ text }) => text);
 }
 
-async function failureOf(error: OwnerTokenError, service: TokenService, signal: AbortSignal): Promise<CommandFailure> {
+async function commandFailure(
+  error: OwnerTokenError,
+  service: TokenService,
+  signal: AbortSignal,
+): Promise<CommandFailure> {
   const { code, message, failureScope, status, oauthError, retryAfterMs, cause } = error;
   const { errorDescription } = service;
   const facts = { failureScope, status, oauthError, errorDescription, retryAfterMs, cause: cause?.code };

@@ -78,7 +78,7 @@ export function reduceBlame<O>(blame: Blame<O>, event: BlameEvent<O>, nowMs: num
     case 'succeeded':
       return succeeded(blame, event, nowMs);
     case 'failed':
-      return event.isTrial ? trialFailed(blame, event, nowMs) : failed(blame, event, nowMs);
+      return event.isTrial ? trialFailed(blame, event, nowMs) : requestFailed(blame, event, nowMs);
     case 'slow':
       return event.isTrial ? trialSlow(blame, event) : slow(blame, event, nowMs);
     case 'inconclusive':
@@ -110,7 +110,7 @@ function succeeded<O>(blame: Blame<O>, { owner, number }: Sent<O>, nowMs: number
 
 type Failed<O> = Extract<BlameEvent<O>, { kind: 'failed' }>;
 
-function failed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): BlameStep {
+function requestFailed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): BlameStep {
   const { error, ownerFailures, number, jitter } = event;
   const { state } = blame;
   const { scope, isGiven } = OwnerTokenError.evidenceOf(error);

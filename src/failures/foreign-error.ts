@@ -36,7 +36,7 @@ const SERVICE = { name: 'the service behind the token source', url: 'its URL' };
 export function readForeignError(thrown: unknown, nowMs: number): OwnerTokenError | undefined {
   try {
     const holders = holdersIn(thrown);
-    const failure = failureOf(thrown, holders);
+    const failure = httpFailureIn(thrown, holders);
     if (!failure) return undefined;
     const { status, oauthError } = failure;
     const retryAfterMs = retryAfterMsOf(firstOf(holders, waitIn) ?? {}, nowMs);
@@ -67,7 +67,7 @@ function firstOf<T>(holders: readonly object[], read: (holder: object) => T | un
   return undefined;
 }
 
-function failureOf(thrown: unknown, holders: readonly object[]): HttpFailure | undefined {
+function httpFailureIn(thrown: unknown, holders: readonly object[]): HttpFailure | undefined {
   const status = firstOf(holders, statusIn) ?? proxyStatusIn(thrown);
   const bodies = holders.map(bodyIn);
   const oauthError = firstOf([...holders, ...bodies.filter(isObject)], oauthErrorIn);

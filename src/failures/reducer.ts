@@ -103,7 +103,7 @@ export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: numbe
     case 'succeeded':
       return succeeded(health, event, nowMs);
     case 'failed':
-      return failed(health, event, nowMs);
+      return requestFailed(health, event, nowMs);
     case 'resumed':
       paceRestarted(health.pace);
       return reduceBlame(health.blame, event, nowMs);
@@ -127,7 +127,7 @@ function succeeded<O>(health: Health<O>, event: Extract<HealthEvent<O>, { kind: 
   return reduceBlame(blame, event, nowMs);
 }
 
-function failed<O>(health: Health<O>, event: FailedEvent<O>, nowMs: number): Step {
+function requestFailed<O>(health: Health<O>, event: FailedEvent<O>, nowMs: number): Step {
   const { blame } = health;
   const todo = reduceBlame(blame, event, nowMs);
   paceFailed(health.pace, isBusy(event.error) ? event.owner : undefined, nowMs);

@@ -9,7 +9,7 @@ import type { Pause } from './pauses.ts';
 const MIN_REDACTED_LENGTH = 6;
 
 /** A failure of a source as an `OwnerTokenError` of this owner, dated by the registry's clock. */
-export function failureOf(thrown: unknown, owner: string, accessKey: string, now: Instant): OwnerTokenError {
+export function toOwnerTokenError(thrown: unknown, owner: string, accessKey: string, now: Instant): OwnerTokenError {
   const error = thrown instanceof OwnerTokenError ? thrown : readForeignError(thrown, now.wallMs);
   if (error) {
     const message =

@@ -312,13 +312,13 @@ export class SlotCache {
 
   /** Adds a slot with its token, or updates the arrays after it has changed. */
   set(slot: Slot, held: AccessToken): void {
-    const { accessKey, aheadMs } = slot;
+    const { accessKey, offsetMs } = slot;
     const index = this.#indexes.peek(accessKey, own()) ?? this.#freeIndexes.pop() ?? this.#slots.length;
     this.#slots[index] = slot;
     this.#promises[index] = LOAD_CONTEXT.runInAsyncScope(Promise.resolve<AccessToken>, Promise, held);
     this.#freshUntilSeconds[index] = isReplacing(slot)
       ? Number.NEGATIVE_INFINITY
-      : Math.floor((held.refreshAtMs + aheadMs) / 1000);
+      : Math.floor((held.refreshAtMs + offsetMs) / 1000);
     this.#indexes.set(accessKey, index, own());
   }
 

@@ -252,7 +252,7 @@ function take(from: Iterable<Slot>, limit: number, into: Set<Slot>): void {
 
 function ownerReport(slot: Slot, now: Instant, conditions: Conditions, sinceMs: number | undefined): OwnerReport {
   const issuedAtMs = slot.held?.issuedAtMs ?? slot.history.issuedAtMs;
-  const failure = failureOf(slot, now, sinceMs);
+  const failure = failureReport(slot, now, sinceMs);
   const { owner } = slot;
   return {
     owner,
@@ -269,7 +269,7 @@ function troubleNow(slot: Slot, now: Instant): Pause | undefined {
   return failure ?? (isKnown ? rejection?.row : undefined);
 }
 
-function failureOf(slot: Slot, now: Instant, sinceMs: number | undefined): OwnerFailure | undefined {
+function failureReport(slot: Slot, now: Instant, sinceMs: number | undefined): OwnerFailure | undefined {
   const trouble = troubleNow(slot, now);
   if (!trouble) return undefined;
   const { error, count: failures, retryAtMonotonicMs } = trouble;

@@ -36,10 +36,10 @@ interface Namer {
   nameOf(accessKey: string): string;
 }
 
-/** A token to hold, and how far the timeline is ahead of its instants, which are wall-clock times. */
+/** A token to hold, and the offset of the timeline from its instants, which are wall-clock times. */
 export interface HeldToken {
   readonly token: AccessToken;
-  readonly aheadMs: number;
+  readonly offsetMs: number;
   /** {@link Life.lastMoments} */
   readonly lastMoments?: number | undefined;
 }
@@ -70,8 +70,8 @@ export class Slot {
   readonly accessKey: string;
   /** The cached token. */
   held: AccessToken | undefined = undefined;
-  /** How far the timeline is ahead of the token's instants. */
-  aheadMs = 0;
+  /** The offset of the timeline from the token's instants. */
+  offsetMs = 0;
   /** What else is known of the owner. */
   history: OwnerHistory = EMPTY_HISTORY;
   #name: string | Namer;
@@ -117,7 +117,7 @@ export interface Conditions {
 
 /** Whether there is a token that has not ended, which may have been rejected. */
 export function isLive(slot: Slot, now: Instant): slot is Slot & { held: AccessToken } {
-  return slot.held !== undefined && now.timelineMs - slot.aheadMs < slot.held.expiresAtMs;
+  return slot.held !== undefined && now.timelineMs - slot.offsetMs < slot.held.expiresAtMs;
 }
 
 /** Whether the held token is served without a request: it has not ended, and is not to be replaced. */
@@ -132,8 +132,8 @@ export const isReplacing = ({ history }: Slot): boolean => history.rejection?.ki
 export const troubleOf = ({ history }: Slot): Pause | undefined => history.failure ?? history.rejection?.row;
 
 /** A token's age: on the timeline while it is held, by the wall clock after. */
-export function ageMsOf({ held, aheadMs }: Slot, token: AccessToken, now: Instant): number {
-  return Math.max(0, (held === token ? now.timelineMs - aheadMs : now.wallMs) - token.issuedAtMs);
+export function ageMsOf({ held, offsetMs }: Slot, token: AccessToken, now: Instant): number {
+  return Math.max(0, (held === token ? now.timelineMs - offsetMs : now.wallMs) - token.issuedAtMs);
 }
 
 /** Whether the token was requested after the source was called, also if the wall clock was set back since. */
@@ -154,8 +154,8 @@ export function laterPause(a: Pause | undefined, b: Pause | undefined): Pause | 
 }
 
 export function phaseOf(slot: Slot, now: Instant, conditions: Conditions): Phase {
-  const { held, aheadMs } = slot;
-  const nowMs = now.timelineMs - aheadMs;
+  const { held, offsetMs } = slot;
+  const nowMs = now.timelineMs - offsetMs;
   const isLeft = held && nowMs < held.expiresAtMs;
   if (isLeft && isReplacing(slot)) return conditions.requesting === true ? 'requesting' : 'rejected';
   if (isLeft) return nowMs < held.refreshAtMs ? 'fresh' : 'refresh-due';
@@ -205,13 +205,13 @@ export function reasonOf(slot: Slot): RequestReason {
 /** The owner's in-flight request returned a token. Only what rejections say about it survives that. */
 export function recordSuccess(
   slot: Slot,
-  { token, aheadMs, lastMoments }: HeldToken,
+  { token, offsetMs, lastMoments }: HeldToken,
   rejection?: RejectionState,
 ): void {
   if (rejection || lastMoments) slot.history = { ...EMPTY_HISTORY, rejection, lastMoments };
   else slot.history = lastMoments === undefined ? EMPTY_HISTORY : HEALTHY_HISTORY;
   slot.held = token;
-  slot.aheadMs = aheadMs;
+  slot.offsetMs = offsetMs;
 }
 
 /** The owner's in-flight request failed. The held token stays. */

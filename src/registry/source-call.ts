@@ -7,7 +7,7 @@ import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { type Life, lifeOf } from '../expiry/exp-bound.ts';
 import { jwtTimes } from '../expiry/jwt-times.ts';
 import { planLife, type StatedLifetime } from '../expiry/lifetime.ts';
-import { failureOf } from '../failures/refusals.ts';
+import { toOwnerTokenError } from '../failures/refusals.ts';
 import type { Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
 import { AccessToken } from '../token.ts';
 import { type IssuedToken, readIssued, type TokenRequest } from '../token-source.ts';
@@ -153,19 +153,19 @@ export function heldTokenFrom(
   { refreshWindow, random, fingerprints }: Pick<RegistrySettings, 'refreshWindow' | 'random' | 'fingerprints'>,
   issued: DatedToken,
   { lifetimeMs, refreshAfterMs, lastMoments }: StatedLifetime & Pick<HeldToken, 'lastMoments'>,
-  slot: Pick<Slot, 'held' | 'aheadMs'>,
+  slot: Pick<Slot, 'held' | 'offsetMs'>,
   now: Instant,
 ): HeldToken {
   const { requestedAtMs } = issued;
   const hasEnded = hasPassedOwnExp(issued, lifetimeMs, now);
   const planned = planLife({ requestedAtMs, lifetimeMs, refreshAfterMs, refreshWindow, random });
-  const { aheadMs } = now;
-  const endMs = slot.held?.value === issued.token ? slot.held.expiresAtMs + slot.aheadMs - aheadMs : Infinity;
+  const { offsetMs } = now;
+  const endMs = slot.held?.value === issued.token ? slot.held.expiresAtMs + slot.offsetMs - offsetMs : Infinity;
   const life = planned.expiresAtMs <= endMs ? planned : shortened(planned, requestedAtMs, endMs);
   // Rounded down, which is safe, because a token keeps whole milliseconds in less memory.
   const refreshAtMs = Math.floor(life.refreshAtMs);
   const expiresAtMs = Math.floor(life.expiresAtMs);
-  if (hasEnded || now.timelineMs - aheadMs >= expiresAtMs) {
+  if (hasEnded || now.timelineMs - offsetMs >= expiresAtMs) {
     const cause = { code: EXPIRED_ON_ARRIVAL };
     throw new OwnerTokenError('invalid_response', 'the token had already expired when it arrived', { cause });
   }
@@ -173,7 +173,7 @@ export function heldTokenFrom(
   const scheme = schemeOf(tokenType);
   const issuedAtMs = Math.floor(requestedAtMs);
   const fields = { value, tokenType: scheme, fingerprint: fingerprints, issuedAtMs, refreshAtMs, expiresAtMs };
-  return { token: new AccessToken(fields), aheadMs, lastMoments };
+  return { token: new AccessToken(fields), offsetMs, lastMoments };
 }
 
 /** Limits a plan to the existing expiry and scales the refresh point. Plans no refresh if hardly any life is left. */
@@ -196,7 +196,7 @@ function hasPassedOwnExp(issued: IssuedToken, lifetimeMs: number, now: Instant):
 /** Never throws, even if accessors of the thrown value do. */
 export function readFailure(thrown: unknown, { slot, accessKey }: Flight, now: Instant): OwnerTokenError {
   try {
-    return failureOf(thrown, slot.owner, accessKey, now);
+    return toOwnerTokenError(thrown, slot.owner, accessKey, now);
   } catch {
     const message = 'the token source threw a value that cannot be read';
     return new OwnerTokenError('source_failed', message, { owner: slot.owner, failedAtMs: now.wallMs });

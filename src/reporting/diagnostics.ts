@@ -30,7 +30,7 @@ const requests = tracingChannel<object, RequestMessage>('owner-token-registry:re
 /** An owner's slot. Its name may be computed when it is first read. */
 type Named = { readonly owner: string };
 
-export type Paused = Named | WiderScope;
+export type PauseSubject = Named | WiderScope;
 
 /** One scope's failures in a row, from the first pause to the recovery. */
 interface Outage {
@@ -172,12 +172,12 @@ export class Diagnostics {
    * @param request the request that failed; absent when rejected tokens caused the pause.
    */
   paused(
-    paused: Paused,
+    subject: PauseSubject,
     { retryAtMonotonicMs }: { readonly retryAtMonotonicMs: number },
     error: OwnerTokenError,
     request?: ReportedRequest,
   ): void {
-    const key = this.#keyOf(paused);
+    const key = this.#keyOf(subject);
     const outage = this.#outages.get(key);
     if (outage && retryAtMonotonicMs <= outage.retryAtMonotonicMs) return;
     if (outage) outage.retryAtMonotonicMs = retryAtMonotonicMs;
@@ -186,30 +186,30 @@ export class Diagnostics {
       this.#outages.set(key, { sinceMs, retryAtMonotonicMs, refused: 0 });
     }
     // A refused client needs a person.
-    const level = paused === 'client' ? 'error' : 'warn';
+    const level = subject === 'client' ? 'error' : 'warn';
     this.emit('pause.began', () => this.#failureFields(error, request), level);
     const { code, retryAtMs } = error;
-    this.#publishPause(paused, { action: 'paused', code, ...(retryAtMs !== undefined && { retryAtMs }) });
+    this.#publishPause(subject, { action: 'paused', code, ...(retryAtMs !== undefined && { retryAtMs }) });
   }
 
   /** Calls were refused by a pause. */
-  refused(paused: Paused, calls = 1): void {
-    this.refusedCalls[scopeOf(paused)] += calls;
-    const outage = this.#outages.get(this.#keyOf(paused));
+  refused(subject: PauseSubject, calls = 1): void {
+    this.refusedCalls[scopeOf(subject)] += calls;
+    const outage = this.#outages.get(this.#keyOf(subject));
     if (outage) outage.refused += calls;
   }
 
-  lifted(paused: Paused): void {
-    const key = this.#keyOf(paused);
+  lifted(subject: PauseSubject): void {
+    const key = this.#keyOf(subject);
     const outage = this.#outages.get(key);
     this.#outages.delete(key);
     const since = outage && {
       durationMs: Math.round(this.#time.now().monotonicMs - outage.sinceMs),
       refused: outage.refused,
     };
-    const owner = typeof paused === 'string' ? undefined : paused.owner;
-    this.emit('pause.lifted', () => ({ failureScope: scopeOf(paused), owner, ...since }));
-    this.#publishPause(paused, { action: 'lifted', ...since });
+    const owner = typeof subject === 'string' ? undefined : subject.owner;
+    this.emit('pause.lifted', () => ({ failureScope: scopeOf(subject), owner, ...since }));
+    this.#publishPause(subject, { action: 'lifted', ...since });
   }
 
   rejected(slot: Named, token: string, wasHeld: boolean): void {
@@ -249,19 +249,19 @@ export class Diagnostics {
     asyncEnd.publish(message);
   }
 
-  #publishPause(paused: Paused, rest: Omit<PauseMessage, 'registry' | 'scope' | 'owner'>): void {
+  #publishPause(subject: PauseSubject, rest: Omit<PauseMessage, 'registry' | 'scope' | 'owner'>): void {
     if (!pauses.hasSubscribers) return;
-    const owner = typeof paused === 'string' ? {} : { owner: paused.owner };
-    pauses.publish({ registry: this.#registry, scope: scopeOf(paused), ...owner, ...rest } satisfies PauseMessage);
+    const owner = typeof subject === 'string' ? {} : { owner: subject.owner };
+    pauses.publish({ registry: this.#registry, scope: scopeOf(subject), ...owner, ...rest } satisfies PauseMessage);
   }
 
-  #keyOf(paused: Paused): object {
-    return typeof paused === 'string' ? this.#circuits[paused] : paused;
+  #keyOf(subject: PauseSubject): object {
+    return typeof subject === 'string' ? this.#circuits[subject] : subject;
   }
 }
 
-function scopeOf(paused: Paused): FailureScope {
-  return typeof paused === 'string' ? paused : 'owner';
+function scopeOf(subject: PauseSubject): FailureScope {
+  return typeof subject === 'string' ? subject : 'owner';
 }
 
 function issuedFields({ fingerprint, expiresAtMs }: AccessToken) {

@@ -174,7 +174,7 @@ describe('a refusal', () => {
     },
   );
 
-  it('a refusal of the owner by name is the only one that vouches for the client', async () => {
+  it('only a refusal that names the owner proves the client credentials valid', async () => {
     expect(await adviceForService(answers(400, '{"error":"invalid_grant"}'))).toMatch(
       /accepts the client but refuses this owner.*OTR_ACCESS_KEY/,
     );

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { Instant } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
-import { failureOf, refusal, withOutcome } from '../../src/failures/refusals.ts';
+import { refusal, toOwnerTokenError, withOutcome } from '../../src/failures/refusals.ts';
 
 /** The wall clock is a million ahead of the monotonic one. */
-const now: Instant = { wallMs: 1_005_000, monotonicMs: 5_000, timelineMs: 1_005_000, aheadMs: 0 };
+const now: Instant = { wallMs: 1_005_000, monotonicMs: 5_000, timelineMs: 1_005_000, offsetMs: 0 };
 const down = new OwnerTokenError('endpoint_unavailable', 'it is down', { failedAtMs: 1_002_000, status: 503 });
 
 it('what a source threw stays what it is if it is one of ours, but is the owner’s and dated by our clock', () => {
-  const error = failureOf(down, 'owner_x', 'key-123', now);
+  const error = toOwnerTokenError(down, 'owner_x', 'key-123', now);
   expect(error).not.toBe(down);
   expect(error).toMatchObject({
     code: 'endpoint_unavailable',
@@ -23,12 +23,13 @@ it('what a source threw stays what it is if it is one of ours, but is the owner�
 
 it('what a source threw has no retryAtMs: the pause sets it', () => {
   const early = new OwnerTokenError('rate_limited', '', { retryAtMs: 9 });
-  expect(failureOf(early, 'owner_x', 'key-123', now).retryAtMs).toBeUndefined();
+  expect(toOwnerTokenError(early, 'owner_x', 'key-123', now).retryAtMs).toBeUndefined();
 });
 
 it('what a source threw has every occurrence of the access key redacted in its message', () => {
   const says = (accessKey: string) =>
-    failureOf(new OwnerTokenError('source_failed', `no ${accessKey}, no ${accessKey}`), 'o', accessKey, now).message;
+    toOwnerTokenError(new OwnerTokenError('source_failed', `no ${accessKey}, no ${accessKey}`), 'o', accessKey, now)
+      .message;
   expect(says('key-12')).toBe('no [access key], no [access key]');
   expect(says('$&.*[a]')).toBe('no [access key], no [access key]');
   // So short a key is in too many words.
@@ -36,7 +37,7 @@ it('what a source threw has every occurrence of the access key redacted in its m
 });
 
 it('what a source threw is the owner’s source_failed otherwise, with nothing of what it said', () => {
-  const error = failureOf(new RangeError('canary-7c1d'), 'owner_x', 'key-123', now);
+  const error = toOwnerTokenError(new RangeError('canary-7c1d'), 'owner_x', 'key-123', now);
   expect(error).toMatchObject({
     code: 'source_failed',
     failureScope: 'owner',

@@ -23,7 +23,7 @@ function tableOfTwo() {
 /** Stores an owner with a token, or one that failed. */
 function stored(table: OwnerTable, owner: string, what: 'token' | 'failure'): Slot {
   const slot = createSlot(owner);
-  if (what === 'token') recordSuccess(slot, { token: tokenOf(owner), aheadMs: 0 });
+  if (what === 'token') recordSuccess(slot, { token: tokenOf(owner), offsetMs: 0 });
   else recordFailure(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
   table.store(slot);
   return slot;
@@ -41,7 +41,7 @@ it('owners with a token, and failing ones, are counted as they are stored', () =
   stored(table, 'owner_a', 'token');
   const slot = stored(table, 'owner_b', 'failure');
   expect(counts(table)).toEqual([2, 1, 1, 0]);
-  recordSuccess(slot, { token: tokenOf('b'), aheadMs: 0 });
+  recordSuccess(slot, { token: tokenOf('b'), offsetMs: 0 });
   table.store(slot);
   expect(counts(table)).toEqual([2, 2, 0, 0]);
   recordFailure(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
@@ -70,7 +70,7 @@ it('failing owners are listed in the order of their first failure, those without
   const [b, c] = [stored(table, 'owner_b', 'failure'), stored(table, 'owner_c', 'failure')];
   again(b);
   expect([...table.failing()]).toEqual([b, c, withToken]);
-  recordSuccess(b, { token: tokenOf('b'), aheadMs: 0 });
+  recordSuccess(b, { token: tokenOf('b'), offsetMs: 0 });
   table.store(b);
   expect([...table.failing()]).toEqual([c, withToken]);
 });
@@ -108,9 +108,9 @@ class Stage {
   }
 
   /** Gives the owner a token, or a new one, and stores the slot. */
-  store(accessKey: string, value = accessKey, refreshAtMs?: number, aheadMs = 0): Slot {
+  store(accessKey: string, value = accessKey, refreshAtMs?: number, offsetMs = 0): Slot {
     const slot = this.cache.peek(accessKey) ?? createSlot(`owner_${accessKey}`);
-    recordSuccess(slot, { token: tokenNamed(value, refreshAtMs), aheadMs });
+    recordSuccess(slot, { token: tokenNamed(value, refreshAtMs), offsetMs });
     this.cache.set(slot, slot.held as AccessToken);
     return slot;
   }
@@ -146,9 +146,9 @@ describe('the cache of slots', () => {
     [5_000, 1_011],
   ])(
     'a token with the timeline %d ms ahead is certainly fresh before the second of its refresh point: %d',
-    async (aheadMs, second) => {
+    async (offsetMs, second) => {
       const stage = new Stage(1);
-      stage.store('a', 'a', 1_006_600, aheadMs);
+      stage.store('a', 'a', 1_006_600, offsetMs);
       expect([await stage.valueOf('a', second - 1), await stage.valueOf('a', second)]).toEqual(['a', undefined]);
     },
   );

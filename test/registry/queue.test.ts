@@ -122,7 +122,7 @@ describe('the queue', () => {
 describe('the lane of a request', () => {
   const failure = { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 };
   const holding = createSlot('holding');
-  recordSuccess(holding, { token: tokenOf('t'), aheadMs: 0 });
+  recordSuccess(holding, { token: tokenOf('t'), offsetMs: 0 });
   const failing = createProvenSlot('failing');
   recordFailure(failing, failure);
 

@@ -43,7 +43,7 @@ function heldToken(value = 'one', life: { lifetimeMs?: number; issuedAtMs?: numb
     refreshAtMs: 1_000_000 + refreshAt,
     expiresAtMs: 1_000_000 + expiresAt,
   });
-  return { token, aheadMs: 0 };
+  return { token, offsetMs: 0 };
 }
 
 const failureUntil = (retryAtMonotonicMs: number): Pause => ({
@@ -96,9 +96,9 @@ describe('the held token', () => {
 
   it('the held token is timed by the wall clock as it was when the token was stored', () => {
     const time = machine();
-    const { aheadMs } = time(100, -60);
+    const { offsetMs } = time(100, -60);
     const { token } = heldToken();
-    const slot = slotWith({ held: { token, aheadMs } });
+    const slot = slotWith({ held: { token, offsetMs } });
     expect([659, 660].map((ms) => isFresh(slot, time(ms, -60)))).toEqual([true, false]);
     expect([1009, 1010].map((ms) => isUsable(slot, time(ms, -60)))).toEqual([true, false]);
   });

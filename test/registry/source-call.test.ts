@@ -41,7 +41,7 @@ describe('the held token', () => {
     previous?: HeldToken,
     hint?: { refreshAfterMs: number },
   ) => {
-    const slot = { held: previous?.token, aheadMs: previous?.aheadMs ?? 0 };
+    const slot = { held: previous?.token, offsetMs: previous?.offsetMs ?? 0 };
     const settings = { refreshWindow: [0.6, 0.8] as [number, number], random: () => 0.5, fingerprints };
     return heldTokenFrom(settings, issued, { lifetimeMs, ...hint }, slot, now);
   };
@@ -80,7 +80,7 @@ describe('the held token', () => {
 
     it('a re-issued token keeps its expiry on the timeline when the wall clock was set back', () => {
       const again = hold(issuedOf('t', 1_000_100), 1000, machine()(400, -300), first);
-      expect(again.token.expiresAtMs + again.aheadMs).toBe(1_000_950);
+      expect(again.token.expiresAtMs + again.offsetMs).toBe(1_000_950);
       expect(again.token.refreshAtMs).toBeLessThanOrEqual(again.token.expiresAtMs);
     });
   });

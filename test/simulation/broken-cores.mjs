@@ -119,8 +119,8 @@ export const BROKEN_CORES = {
     ],
     [
       'the timer of the queue is not stopped',
-      '    this.#isClosed = true;\n    stopTimer(this.#wakeTimer);',
-      '    this.#isClosed = true;',
+      '    this.isClosed = true;\n    stopTimer(this.#wakeTimer);',
+      '    this.isClosed = true;',
     ],
     ['what is to be sent again too late is lost', 'if (leftMs <= 0) return giveUp();', 'if (leftMs <= 0) return;'],
     [
