@@ -9,7 +9,7 @@ import {
 } from '../calling/owner-fetch.ts';
 import { type Clock, Time } from '../clock.ts';
 import type { OwnerTokenError } from '../errors/owner-token-error.ts';
-import type { ExpiryPolicy } from '../expiry/lifetime.ts';
+import { type ExpiryPolicy, MAX_LIFETIME_MS } from '../expiry/lifetime.ts';
 import { expiresIn, firstKnown, jwtExp } from '../expiry/policies.ts';
 import type { PauseRange, PauseRanges } from '../failures/pauses.ts';
 import {
@@ -244,6 +244,18 @@ const CLOSE_OPTIONS = { timeoutMs: integer(0, HOUR_MS, 5_000) };
 /** How long `close` waits. */
 export function closeTimeoutMs(options: { timeoutMs?: number | undefined }): number {
   return checkOptions('close', options, CLOSE_OPTIONS).timeoutMs as number;
+}
+
+const TOKEN_OPTIONS = {
+  minValidityMs: {
+    passes: (value: unknown) => typeof value === 'number' && value >= 0 && value <= MAX_LIFETIME_MS,
+    expected: `a number from 0 to ${MAX_LIFETIME_MS}`,
+  },
+};
+
+/** How much life `getToken` is asked for. */
+export function minValidityMsOf(minValidityMs: unknown): number {
+  return checkOptions('getToken', { minValidityMs }, TOKEN_OPTIONS).minValidityMs as number;
 }
 
 /** For a `signal` that is no `AbortSignal`, and for `getToken(accessKey, signal)`, which would ignore the signal. */

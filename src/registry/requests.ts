@@ -15,7 +15,7 @@ import { afterArrival } from '../failures/rejections.ts';
 import { type Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
 import type { AccessToken } from '../token.ts';
 import { AsyncContext } from './async-context.ts';
-import { Flight, Waiters } from './flight.ts';
+import { type Caller, Flight, Waiters } from './flight.ts';
 import { LastToken } from './last-token.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
@@ -71,9 +71,9 @@ export class Requests {
     return this.#waiters.count;
   }
 
-  begin(slot: Slot, signal: AbortSignal | undefined, now: Instant, lane?: Lane): Promise<AccessToken> {
+  begin(slot: Slot, caller: Caller, now: Instant, lane?: Lane): Promise<AccessToken> {
     const flight = new Flight(slot, lane, now.monotonicMs);
-    const outcome = this.#waiters.wait(flight, signal);
+    const outcome = this.#waiters.wait(flight, caller);
     this.#owners.attach(flight);
     void this.#run(flight, this.scheduler.turnOf(flight, now));
     this.#limitWait(flight, now);
@@ -95,23 +95,18 @@ export class Requests {
    * Refuses the call because of a pause. Before the first success, it admits some of the calls that the circuit would refuse,
    * fewer and fewer: nothing else can show that the service works.
    */
-  refuse(
-    slot: Slot,
-    signal: AbortSignal | undefined,
-    now: Instant,
-    circuit: Circuit | undefined,
-  ): Promise<AccessToken> {
+  refuse(slot: Slot, caller: Caller, now: Instant, circuit: Circuit | undefined): Promise<AccessToken> {
     const backoff = backoffOf(slot, now);
-    if (!backoff && this.scheduler.step({ kind: 'refused' }, now).admit) return this.begin(slot, signal, now, 'trial');
+    if (!backoff && this.scheduler.step({ kind: 'refused' }, now).admit) return this.begin(slot, caller, now, 'trial');
     const pause = laterPause(circuit, backoff) as Pause;
     this.#diagnostics.refused(circuit && pause === circuit ? circuit.scope : slot);
     throw refusal(pause, slot.owner, now);
   }
 
-  join(flight: Flight, signal: AbortSignal | undefined, now: Instant): Promise<AccessToken> {
+  join(flight: Flight, caller: Caller, now: Instant): Promise<AccessToken> {
     this.scheduler.promote(flight, now);
     this.#limitWait(flight, now);
-    return this.#waiters.wait(flight, signal);
+    return this.#waiters.wait(flight, caller);
   }
 
   /** Begins a request that no caller waits for, unless the queue is full. */
@@ -233,7 +228,7 @@ export class Requests {
       isTrial: this.scheduler.endTrial(flight),
       ownerFailures: slot.history.failure?.count ?? 0,
       tookMs: now.monotonicMs - sent.monotonicMs,
-      isNeeded: !isUsable(slot, now) && (flight.waiting > 0 || this.#owners.isCurrent(flight)),
+      isNeeded: (!isUsable(slot, now) || flight.isDemanded) && (flight.waiting > 0 || this.#owners.isCurrent(flight)),
     };
     return this.scheduler.step(event, now);
   }
@@ -255,11 +250,11 @@ export class Requests {
     this.scheduler.react(now, message);
   }
 
-  /** The callers get the error, or the owner's rejected token if it has not ended. */
+  /** The callers get the error, or the owner's token if it has not ended and they do not need a newer one. */
   #fail(flight: Flight, error: OwnerTokenError, now: Instant): void {
     const { slot } = flight;
-    if (isLive(slot, now)) this.#waiters.resolve(flight, slot.held);
-    else this.#waiters.reject(flight, error);
+    if (isLive(slot, now)) this.#waiters.giveMeanwhile(flight, slot.held);
+    this.#waiters.reject(flight, error);
   }
 
   /** The request leaves every list. Returns whether its outcome is to be stored. */
