@@ -81,6 +81,14 @@ export interface OwnerTokenRegistryOptions {
    * Default: `[0.6, 0.8]`.
    */
   refreshWindow?: [number, number] | undefined;
+  /**
+   * Fields of the token response that each token carries as `token.response`, such as `['instance_url']`: up to 16 different names,
+   * or paths such as `data.account_id`, of strings, numbers and booleans. What the answer does not have, of another kind, and
+   * strings of more than 2,048 bytes in UTF-8 are left out. Never logged or printed. Default: none.
+   *
+   * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1: additional parameters of a response}
+   */
+  responseFields?: string[] | undefined;
   /** Names the registry in logs, channel messages and metrics. Default: `default`. */
   name?: string | undefined;
   /**
@@ -161,6 +169,7 @@ export const REGISTRY_OPTIONS: OptionRules<OwnerTokenRegistryOptions> = {
     expected: 'two shares of the lifetime [from, to] with 0 < from <= to <= 1',
     fallback: [0.6, 0.8],
   },
+  responseFields: { passes: areFields, expected: 'a list of up to 16 different names', fallback: [] },
   name: { ...aName, fallback: 'default' },
   logger: aLogger,
   ownerLabel: aFunction,
@@ -225,6 +234,11 @@ function isWindow(value: unknown): boolean {
   if (!Array.isArray(value) || value.length !== 2) return false;
   const [from, to] = value as unknown[];
   return typeof from === 'number' && typeof to === 'number' && from > 0 && from <= to && to <= 1;
+}
+
+function areFields(value: unknown): boolean {
+  if (!Array.isArray(value) || value.length > 16 || new Set(value).size < value.length) return false;
+  return value.every((name) => typeof name === 'string' && name !== '');
 }
 
 /** Returns 0.5 if `random` throws or returns anything but a number from 0 up to 1: jitter must not fail a request. */
