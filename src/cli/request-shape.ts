@@ -113,9 +113,12 @@ function literalOf(value: object, secrets: readonly string[]): string {
   return members.length === 0 ? '{}' : `{ ${members.join(', ')} }`;
 }
 
+/** Shorter values occur in ordinary words. */
+const MIN_SECRET_LENGTH = 6;
+
 /** A text as code; `…` if it contains something secret. */
 export const textAsCode = (text: string, secrets: readonly string[]): string =>
-  secrets.some((secret) => text.includes(secret)) ? '…' : quoted(text);
+  secrets.some((secret) => secret.length >= MIN_SECRET_LENGTH && text.includes(secret)) ? '…' : quoted(text);
 
 const quoted = (text: string): string =>
   `'${JSON.stringify(text).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`;
