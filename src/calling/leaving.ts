@@ -1,7 +1,5 @@
 /** Redirects away from the origins that may have the token: they are followed as `fetch` does, without any credentials. */
 
-import type { OwnerFetch } from './owner-fetch.ts';
-
 /** Headers for one origin alone, besides those that present the token. `fetch` removes them from a redirect to another. */
 export const CREDENTIAL_HEADERS: readonly string[] = ['authorization', 'cookie', 'proxy-authorization'];
 
@@ -10,7 +8,7 @@ export const CREDENTIAL_HEADERS: readonly string[] = ['authorization', 'cookie',
  *
  * @throws {TypeError} if it must not be followed at all: it leads from https to http, or to neither.
  */
-export function leaves({ check }: Pick<OwnerFetch, 'check'>, from: string | URL, to: string | URL): boolean {
+export function leaves({ check }: { check(url: string | URL): void }, from: string | URL, to: string | URL): boolean {
   const { protocol } = new URL(to);
   if (protocol !== 'https:' && protocol !== 'http:')
     throw new TypeError('fetch failed: a redirect leads to no http(s) URL');

@@ -314,9 +314,24 @@ function withDefaults(given: unknown, defaults: Readonly<Record<string, string>>
   return Object.fromEntries([...absent, ...entries]);
 }
 
-/** The parts of header values that a shape has set: they may be, or contain, an encoded secret. */
-export function sentIn(headers: CheckedRequest['headers']): string[] {
-  return Object.entries(headers)
+/** What a shape has put into a request: it may be, or contain, a secret that only the shape knows. */
+export function sentIn({ headers, body }: Pick<CheckedRequest, 'headers' | 'body'>): string[] {
+  const values = Object.entries(headers)
     .filter(([name]) => !['content-type', 'accept', 'user-agent'].includes(name.toLowerCase()))
     .flatMap(([, value]) => value.split(' '));
+  return [...values, ...valuesIn(body, headers)].filter((value) => value !== '' && value !== GRANT_TYPE);
+}
+
+/** The strings and numbers of JSON, the values of a form, or else the body as a whole. */
+function valuesIn(body: string, headers: CheckedRequest['headers']): string[] {
+  if (Object.values(headers).some((value) => /^application\/x-www-form-urlencoded\b/i.test(value))) {
+    return [...new URLSearchParams(body).values()];
+  }
+  const values: string[] = [];
+  try {
+    JSON.parse(body, (_, value) => void (typeof value !== 'object' && values.push(String(value))));
+    return values;
+  } catch {
+    return [body];
+  }
 }

@@ -1,7 +1,5 @@
 /** What an OAuth error response says: its code, and its description. */
 
-import type { OwnerTokenErrorCode } from './owner-token-error.ts';
-
 /** The OAuth error codes that concern the owner, however many owners get them. */
 const OWNER_REFUSALS: readonly unknown[] = ['invalid_grant', 'invalid_scope', 'access_denied'];
 
@@ -17,9 +15,7 @@ const CLIENT_REFUSALS: readonly unknown[] = [
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */
-export function refusalOf(
-  oauthError: string | undefined,
-): Extract<OwnerTokenErrorCode, 'owner_refused' | 'client_refused'> | undefined {
+export function refusalOf(oauthError: string | undefined): 'owner_refused' | 'client_refused' | undefined {
   if (OWNER_REFUSALS.includes(oauthError)) return 'owner_refused';
   return CLIENT_REFUSALS.includes(oauthError) ? 'client_refused' : undefined;
 }

@@ -232,6 +232,18 @@ it('a request is read once', () => {
 
 it('the values that a shape has put into headers count as sent, word by word', () => {
   const { headers } = checkedRequest({ headers: { Authorization: 'Basic abc=', 'X-Key': 'k' }, body: '' });
-  expect(sentIn(headers)).toEqual(['Basic', 'abc=', 'k']);
-  expect(sentIn(checkedRequest({ body: '' }).headers)).toEqual([]);
+  expect(sentIn({ headers, body: '{}' })).toEqual(['Basic', 'abc=', 'k']);
+  expect(sentIn(checkedRequest({ body: '{}' }))).toEqual([]);
+});
+
+it.each<[TokenRequestParts, string[]]>([
+  [
+    { body: JSON.stringify({ grant_type: 'client_credentials', a: 'x', b: ['y', { c: 7, d: null, e: '' }] }) },
+    ['x', 'y', '7'],
+  ],
+  [{ body: new URLSearchParams('grant_type=client_credentials&a=x+y&b=') }, ['x y']],
+  [{ body: 'a=x', headers: { 'content-type': 'application/x-www-form-urlencoded; charset=utf-8' } }, ['x']],
+  [{ body: '<a>x</a>', headers: { 'content-type': 'text/xml' } }, ['<a>x</a>']],
+])('what was sent in a body is known, whoever has put it there: %j', (parts, expected) => {
+  expect(sentIn(checkedRequest(parts))).toEqual(expected);
 });
