@@ -16,7 +16,8 @@
  * | unusable response | `invalid_response` |
  */
 
-import { isOutage, type OwnerTokenErrorCode, refusalOf } from './errors/owner-token-error.ts';
+import { isOutage, refusalOf } from './errors/oauth-error.ts';
+import type { OwnerTokenErrorCode } from './errors/owner-token-error.ts';
 import { property } from './own-property.ts';
 
 /** The facts of a failed exchange. */

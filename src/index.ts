@@ -61,5 +61,5 @@ export type {
   RequestMessage,
 } from './reporting/channel-messages.ts';
 export type { Level, LogFunction, Logger } from './reporting/logger.ts';
-export { AccessToken, type AccessTokenFields } from './token.ts';
+export { AccessToken, type AccessTokenFields, type TokenFields } from './token.ts';
 export type { IssuedToken, NewsSource, RequestReason, SourceNews, TokenRequest, TokenSource } from './token-source.ts';

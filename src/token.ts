@@ -37,7 +37,21 @@ export interface AccessTokenFields {
   refreshAtMs: number;
   /** Epoch ms: when it is no longer served. */
   expiresAtMs: number;
+  /** What the answer said besides the token; see `responseFields` of the registry. Default: nothing. */
+  response?: TokenFields | undefined;
 }
+
+/**
+ * Fields of the token response that a token carries, by the names that `responseFields` lists.
+ *
+ * @example
+ * ```ts
+ * const fields: TokenFields = { instance_url: 'https://eu1.example.com', is_sandbox: false };
+ * ```
+ */
+export type TokenFields = Readonly<Record<string, string | number | boolean | undefined>>;
+
+const NO_FIELDS: TokenFields = Object.freeze(Object.create(null));
 
 /**
  * The secret and its two accessors, apart from {@link AccessToken} because of `util.inspect`: with `showHidden` and
@@ -46,9 +60,11 @@ export interface AccessTokenFields {
 abstract class TokenSecret {
   abstract readonly tokenType: string;
   readonly #value: string;
+  readonly #response: TokenFields;
 
-  constructor(value: string) {
+  constructor(value: string, response = NO_FIELDS) {
     this.#value = value;
+    this.#response = response;
   }
 
   static {
@@ -64,6 +80,14 @@ abstract class TokenSecret {
   get authorization(): string {
     return `${this.tokenType} ${this.#value}`;
   }
+
+  /**
+   * What the answer said besides the token: the fields that `responseFields` of the registry lists, so far as the answer has them.
+   * Not in any print, like the secret.
+   */
+  get response(): TokenFields {
+    return this.#response;
+  }
 }
 
 const BRAND = Symbol.for('owner-token-registry.token');
@@ -73,7 +97,8 @@ const BASE_MS = Date.now() + 24 * 86_400_000;
 
 /**
  * One owner's access token. Safe to log, serialize and inspect: the secret is in a private field, out of reach of
- * `JSON.stringify`, `util.inspect` and structured clones; only `value` and `authorization` return it.
+ * `JSON.stringify` and `util.inspect`; only `value` and `authorization` return it. A structured clone would be without it, so
+ * `structuredClone` and `postMessage` throw a `DataCloneError`: pass on `value`.
  *
  * @example
  * ```ts
@@ -100,8 +125,8 @@ export class AccessToken extends TokenSecret {
   readonly #expiresAt: number;
 
   /** Own properties, so that copies and clones have them. Defined one by one: V8 is slow at `defineProperties`. */
-  static readonly #COMPUTED = Object.entries(
-    Object.getOwnPropertyDescriptors<ThisType<AccessToken>>({
+  static readonly #COMPUTED = Object.entries({
+    ...Object.getOwnPropertyDescriptors<ThisType<AccessToken>>({
       get issuedAtMs(): number {
         return BASE_MS + this.#issuedAt;
       },
@@ -116,7 +141,9 @@ export class AccessToken extends TokenSecret {
         return BASE_MS + this.#expiresAt;
       },
     }),
-  );
+    // A function, which cannot be cloned, keeps `structuredClone` from returning a token without its secret.
+    toString: { value: AccessToken.prototype.toString, enumerable: true },
+  });
 
   static {
     Object.defineProperty(AccessToken.prototype, BRAND, { value: true });
@@ -124,7 +151,7 @@ export class AccessToken extends TokenSecret {
 
   /** The registry makes tokens; construct one in tests only. */
   constructor(fields: AccessTokenFields) {
-    super(fields.value);
+    super(fields.value, fields.response);
     this.tokenType = fields.tokenType;
     this.#issuedAt = fields.issuedAtMs - BASE_MS;
     this.#fingerprint = fields.fingerprint;
@@ -147,11 +174,12 @@ export class AccessToken extends TokenSecret {
 
   /** All properties but the secret. */
   toJSON(): object {
-    return { ...this };
+    const { toString: _, ...shown } = this;
+    return shown;
   }
 
   /** As `toJSON`, for `util.inspect` and `console.log`. */
   [inspect.custom](_depth: number, options: object): string {
-    return `AccessToken ${inspect({ ...this }, options)}`;
+    return `AccessToken ${inspect(this.toJSON(), options)}`;
   }
 }

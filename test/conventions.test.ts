@@ -29,7 +29,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   registry: ['root', 'errors', 'reporting', 'failures', 'expiry', 'calling'],
   redis: ['root', 'errors', 'reporting', 'expiry'],
   otel: ['option-check', '~reporting', '~registry', '~redis'],
-  adapters: ['~root', '~errors', '~calling', 'calling/printing'],
+  adapters: ['~root', '~errors', '~calling', 'calling/printing', 'calling/leaving'],
   'live-view': ['root', 'errors', 'reporting', '~registry', '~redis'],
   'live-view/page': ['live-view', '~registry', 'picture'],
   // Lanes and time rail of a page: plain data in, no knowledge of where it comes from.

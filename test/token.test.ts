@@ -1,4 +1,5 @@
 import { inspect } from 'node:util';
+import { serialize } from 'node:v8';
 import { describe, expect, it, vi } from 'vitest';
 import { AccessToken } from '../src/token.ts';
 import { type IssuedToken, readIssued } from '../src/token-source.ts';
@@ -16,12 +17,31 @@ const fields = {
 describe('an access token', () => {
   const token = new AccessToken(fields);
 
+  it('an access token carries what the answer said besides, and prints nothing of it', () => {
+    const response = { instance_url: 'https://canary.example' };
+    const carrying = new AccessToken({ ...fields, response });
+    expect(carrying.response).toBe(response);
+    expect({ ...token.response }).toEqual({});
+    for (const customInspect of [true, false]) {
+      expect(inspect(carrying, { showHidden: true, getters: true, customInspect, depth: 9 })).not.toContain('canary');
+    }
+    expect(JSON.stringify({ ...carrying, carrying })).not.toContain('canary');
+  });
+
+  it('an access token cannot be cloned without its secret: that throws, whatever holds the token', () => {
+    const { port1, port2 } = new MessageChannel();
+    for (const clone of [structuredClone, serialize, (value: unknown) => port1.postMessage(value)]) {
+      expect(() => clone({ session: { token } })).toThrow(/could not be cloned/);
+    }
+    port1.close();
+    port2.close();
+  });
+
   it('an access token gives its secret by two names and no other way', () => {
     expect([token.value, token.authorization]).toEqual(['canary-7c1d', 'Bearer canary-7c1d']);
     const shown = { tokenType: 'Bearer', fingerprint: 'token_abc', issuedAtMs: 1, refreshAtMs: 2, expiresAtMs: 3 };
-    expect({ ...token }).toEqual(shown);
+    expect({ ...token }).toEqual({ ...shown, toString: expect.any(Function) });
     expect(JSON.parse(JSON.stringify(token))).toEqual(shown);
-    expect(structuredClone(token)).toEqual(shown);
     expect(`${token}`).toBe('AccessToken(token_abc)');
   });
 

@@ -1,5 +1,6 @@
 /** Owner tokens for axios: a request interceptor for an instance that all owners share, and an adapter for one owner. */
 
+import { CREDENTIAL_HEADERS, leaves } from '../calling/leaving.ts';
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
 import { hideRequest, printNameOnly } from '../calling/printing.ts';
 import type { OwnerTokenError } from '../errors/owner-token-error.ts';
@@ -92,7 +93,7 @@ export interface AxiosConfigLike {
   adapter?: any;
   /** Ends the call, and its wait for a token. */
   signal?: unknown;
-  /** Called before each redirect, after the adapter's own check. */
+  /** Called before each redirect, once the token is added or removed. */
   // biome-ignore lint/suspicious/noExplicitAny: axios's own signature.
   beforeRedirect?: (options: Record<string, any>, response: any, request: any) => void;
 }
@@ -118,10 +119,11 @@ export interface AxiosResponseLike {
   request?: unknown;
 }
 
-/** A token, and the headers that present it. */
+/** A token, the headers that present it, and the URL that may have it. */
 interface Authorization {
   token: AccessToken;
   presented: Headers;
+  url: string;
 }
 
 /** What both attempts of a call share. */
@@ -149,7 +151,8 @@ interface Outcome<R> {
  * its body can be sent again; if no token can be had, the 401 is its outcome. Other calls are left alone. Interceptors, transforms and retries see one call and its final response. Adapters that
  * are functions, such as those of `axios-mock-adapter`, receive the call with its token.
  *
- * If no token can be obtained, the call rejects with an `AxiosError` whose `cause` is the `OwnerTokenError` and whose `code` is
+ * A redirect to an origin that is not allowed is followed without the token, cookies and proxy credentials, and its answer does
+ * not judge the token. If no token can be obtained, the call rejects with an `AxiosError` whose `cause` is the `OwnerTokenError` and whose `code` is
  * that error's. The `config` of responses and errors is the caller's own, without the token. `request`, its socket and
  * the config's agents, which lead to the headers as sent, print as their class names under `inspect`, JSON and pino.
  *
@@ -235,7 +238,7 @@ async function authorize<C extends AxiosConfigLike, R>(attempt: Attempt<C, R>): 
   // `getUri` would take what is absent from axios's own defaults, unlike the adapter.
   const url = axios.getUri({ ...own, baseURL: own.baseURL ?? '', allowAbsoluteUrls: own.allowAbsoluteUrls ?? true });
   try {
-    return { token: await call.authorize(url, presented, { signal: signalOf(own) }), presented };
+    return { token: await call.authorize(url, presented, { signal: signalOf(own) }), presented, url };
   } catch (error) {
     throw refused(attempt, error);
   }
@@ -243,34 +246,40 @@ async function authorize<C extends AxiosConfigLike, R>(attempt: Attempt<C, R>): 
 
 async function send<C extends AxiosConfigLike, R extends AxiosResponseLike>(
   attempt: Attempt<C, R>,
-  { token, presented }: Authorization,
+  { token, presented, url }: Authorization,
 ): Promise<Outcome<R>> {
   const { adapter, call, config, own } = attempt;
   const headers = own.headers.concat();
   headers.set(Object.fromEntries([...presented].map(([name, value]) => [capitalized(name), value])), true);
-  let refusedRedirect: Error | undefined;
+  let at = url;
+  let isAway = false;
   const beforeRedirect: AxiosConfigLike['beforeRedirect'] = (options, response, request) => {
-    try {
-      call.check(options.href);
-    } catch (error) {
-      refusedRedirect = refused(attempt, error);
-      throw error;
-    }
-    Object.assign(options.headers, Object.fromEntries(presented));
+    isAway = leaves(call, at, options.href) || isAway;
+    at = options.href;
+    if (isAway) dropCredentials(options, presented);
+    else Object.assign(options.headers, Object.fromEntries(presented));
     own.beforeRedirect?.(options, response, request);
   };
   const withoutBasic = presented.has('authorization') ? { auth: undefined } : {};
   try {
     const response = await adapter({ ...own, headers, beforeRedirect, ...withoutBasic });
     withoutToken(response, config, presented);
-    return { response, rejected: call.answered(token, response.status) };
+    return { response, rejected: !isAway && call.answered(token, response.status) };
   } catch (thrown) {
     const error = thrown as Error & { response?: R; config?: unknown };
-    if (refusedRedirect) throw refusedRedirect;
     if (error.config) withoutToken(error, config, presented);
     if (!error.response) throw error;
     withoutToken(error.response, config, presented);
-    return { response: error.response, error, rejected: call.answered(token, error.response.status) };
+    return { response: error.response, error, rejected: !isAway && call.answered(token, error.response.status) };
+  }
+}
+
+/** What `follow-redirects` sends next; it removes some of these itself, but not for a subdomain. */
+// biome-ignore lint/suspicious/noExplicitAny: axios's own signature.
+function dropCredentials(options: Record<string, any>, presented: Headers): void {
+  options.auth = undefined;
+  for (const name of Object.keys(options.headers)) {
+    if (presented.has(name) || CREDENTIAL_HEADERS.includes(name.toLowerCase())) delete options.headers[name];
   }
 }
 

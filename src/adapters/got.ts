@@ -1,5 +1,6 @@
 /** Owner tokens for got: its hooks, and a handler that keeps tokens out of logs. */
 
+import { CREDENTIAL_HEADERS, leaves } from '../calling/leaving.ts';
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
 import { hideRequest, printNameOnly } from '../calling/printing.ts';
 import type { AccessToken } from '../token.ts';
@@ -69,14 +70,18 @@ interface Authorization {
 /** What a call remembers from one hop, and one attempt, to the next. */
 interface Call {
   /** The token of the current request. */
-  token?: AccessToken;
+  token?: AccessToken | undefined;
+  /** Where the last request went. */
+  url?: string;
+  /** Whether a redirect has led away from the allowed origins. */
+  isAway?: boolean;
   /** For the second attempt. */
   renewed?: Authorization | undefined;
   repeated?: boolean;
   /** The options' headers, which have the token until the request is made. */
   headers?: Options['headers'];
   /** The caller's own headers that the presented ones replace. */
-  readonly own: Options['headers'];
+  own: Options['headers'];
 }
 
 /** The key of the {@link Call} in got's `context`, which survives redirects and retries. */
@@ -88,7 +93,8 @@ const callOf = ({ context }: Pick<Options, 'context'>): Call => {
 };
 
 /**
- * Makes hooks for `got.extend`. Every request gets the owner's token, and each hop of a redirect is checked. After a 401 the
+ * Makes hooks for `got.extend`. Every request gets the owner's token, and so does each hop of a redirect to an allowed origin;
+ * one to any other is followed without it, cookies and proxy credentials. After a 401 the
  * call is made once more, with a new token if one can be had, provided that its body can be sent again. If no token can be
  * had, the 401 is the outcome.
  *
@@ -113,6 +119,9 @@ export function ownerTokenHooks(owner: OwnerFetch): OwnerTokenHooks {
 
   const beforeRequest = async (options: Options): Promise<void> => {
     const call = callOf(options);
+    const { url: from } = call;
+    call.url = String(options.url);
+    if (call.isAway || (from !== undefined && leaves(owner, from, call.url))) return leave(call, options.headers);
     const { token, presented } = call.renewed ?? (await authorize(options));
     const { headers } = options;
     Object.assign(call, { token, headers, renewed: undefined });
@@ -163,6 +172,12 @@ export function ownerTokenHooks(owner: OwnerFetch): OwnerTokenHooks {
 /** Reports the status of a call. Returns whether the token was rejected. */
 const reported = (owner: OwnerFetch, { token }: Call, { statusCode }: GotResponse): boolean =>
   token !== undefined && owner.answered(token, statusCode);
+
+/** The hop goes without credentials, and so do all further ones; got itself keeps some headers. */
+function leave(call: Call, headers: Options['headers']): void {
+  for (const name of [...Object.keys(call.own), ...CREDENTIAL_HEADERS]) delete headers[name];
+  Object.assign(call, { token: undefined, isAway: true, own: {} });
+}
 
 /** Takes the token out of the options. */
 function restoreHeaders({ headers, own }: Call): void {

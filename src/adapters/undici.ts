@@ -1,5 +1,6 @@
 /** Owner tokens for undici's own interface (`request`, `stream`, `pipeline`): an interceptor for `compose`. */
 
+import { CREDENTIAL_HEADERS, leaves } from '../calling/leaving.ts';
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
 import type { AccessToken } from '../token.ts';
 
@@ -51,6 +52,14 @@ interface Handler {
  */
 export type DispatchLike<O, H> = (options: O, handler: H) => boolean;
 
+/** The last request of a call. */
+interface Hop {
+  readonly origin: string | URL;
+  readonly presented: Headers;
+  /** Whether a redirect has led away from the allowed origins. */
+  readonly isAway: boolean;
+}
+
 /** A token, and the headers that present it. */
 interface Authorization {
   readonly token: AccessToken;
@@ -62,8 +71,9 @@ interface Authorization {
  * new token if one can be had, provided that its body can be sent again. If no token can be had, the call returns the 401.
  *
  * What is checked is the request's `origin`, to which an `Agent` connects whatever the path says; a `Pool` or `Client`
- * connects to its own. Place the interceptor before a `redirect` interceptor, so that each hop is checked too; a `redirect`
- * interceptor before it follows nothing. For undici 7 and later.
+ * connects to its own. Place the interceptor before a `redirect` interceptor, so that each hop is checked too: one to an origin that
+ * is not allowed is sent without the token, cookies and proxy credentials. A `redirect` interceptor before it follows nothing. For
+ * undici 7 and later.
  *
  * @example
  * ```ts
@@ -76,8 +86,9 @@ interface Authorization {
 export function ownerTokenInterceptor(
   call: OwnerFetch,
 ): <O extends DispatchOptionsLike, H extends object>(dispatch: DispatchLike<O, H>) => DispatchLike<O, H> {
-  /** The handlers of calls that were repeated. All hops of a redirect have the same one. */
+  /** What is known of calls, by their handlers. All hops of a redirect have the same one. */
   const repeated = new WeakSet<object>();
+  const hops = new WeakMap<object, Hop>();
   return <O extends DispatchOptionsLike, H extends object>(dispatch: DispatchLike<O, H>) =>
     (given: O, handler: H) => {
       // A copy, because a token may have to be requested first: what was checked is what is sent.
@@ -93,8 +104,9 @@ export function ownerTokenInterceptor(
         const renew = async () => {
           const renewed = await authorize();
           repeated.add(handler);
-          return () => start(renewed);
+          return () => start(() => send(renewed));
         };
+        hops.set(handler, { origin: originOf(options), presented, isAway: false });
         const mayRepeat = !repeated.has(handler) && canBeSentAgain(options.body);
         const answered = (status: number) => call.answered(token, status);
         const repeating = new RepeatingHandler(handler, answered, mayRepeat ? renew : undefined);
@@ -103,15 +115,29 @@ export function ownerTokenInterceptor(
         dispatch({ ...options, headers, maxRedirections: 0 }, repeating as object as H);
       };
 
-      const start = async (authorization: Authorization | Promise<Authorization>): Promise<void> => {
+      /** Sends it without credentials: a redirect has led away from the allowed origins. */
+      const sendAway = (before: Hop): void => {
+        hops.set(handler, { ...before, origin: originOf(options), isAway: true });
+        const headers = withoutCredentials(options.headers, before.presented);
+        dispatch({ ...options, headers, maxRedirections: 0 }, handler);
+      };
+
+      const follow = async (before: Hop): Promise<void> => {
+        const isAway = leaves(call, before.origin, originOf(options)) || before.isAway;
+        if (isAway) sendAway(before);
+        else send(await authorize());
+      };
+
+      const start = async (sending: () => void | Promise<void>): Promise<void> => {
         try {
-          send(await authorization);
+          await sending();
         } catch (error) {
           (handler as Handler).onResponseError?.(NOT_STARTED, error as Error);
         }
       };
 
-      void start(authorize());
+      const before = hops.get(handler);
+      void start(before ? () => follow(before) : async () => send(await authorize()));
       return true;
     };
 }
@@ -240,6 +266,13 @@ function mergedHeaders(given: unknown, presented: Headers): Record<string, unkno
     merged[name] = name in merged ? [merged[name], value].flat() : value;
   }
   return Object.assign(merged, Object.fromEntries(presented));
+}
+
+/** The caller's headers, without those that presented the token, and those for one origin alone. */
+function withoutCredentials(given: unknown, presented: Headers): Record<string, unknown> {
+  const headers = mergedHeaders(given, presented);
+  const isOut = (name: string) => presented.has(name) || CREDENTIAL_HEADERS.includes(name.toLowerCase());
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !isOut(name)));
 }
 
 function entriesOf(given: unknown): Iterable<[string, unknown]> {

@@ -2,7 +2,8 @@
  * Calls to the service's resources on one owner's behalf: a `fetch` that attaches the owner's token and learns from the
  * response whether it was accepted.
  *
- * - A token is sent to allowed origins only, so redirects are followed here, and each hop is checked like the first.
+ * - A token is sent to allowed origins only, so redirects are followed here. From the first hop to any other origin on, they are
+ *   followed without it, and their answers say nothing of it.
  * - A 401 rejects exactly the token that was sent, and the hop that got it is made once more, with whatever `getToken` then
  *   gives. Earlier hops are not repeated, because a redirected POST has already taken effect.
  * - Acceptance and rejection are reported, for expiry policies that learn.
@@ -12,7 +13,8 @@ import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { aFunction, checkOptions, type OptionRules } from '../option-check.ts';
 import { originOf } from '../parse-url.ts';
 import type { AccessToken } from '../token.ts';
-import { cancelBody, discard, fetchFailed, firstHop, type Hop, nextHop, retryOf } from './redirect-hops.ts';
+import { leaves } from './leaving.ts';
+import { awayHop, cancelBody, discard, fetchFailed, firstHop, type Hop, nextHop, retryOf } from './redirect-hops.ts';
 
 /**
  * Options of `ownerFetch`.
@@ -29,7 +31,11 @@ import { cancelBody, discard, fetchFailed, firstHop, type Hop, nextHop, retryOf 
 export interface OwnerFetchOptions {
   /**
    * Where the token may be sent: origins such as `https://api.example.com`. Replaces the default, which is the source's
-   * `origin`. A call or redirect to any other origin is `origin_refused`, and nothing is sent there.
+   * `origin`. A call to any other origin is `origin_refused`, and nothing is sent there. A redirect to any other origin is followed
+   * as `fetch` does, without the token, `Cookie` and `Proxy-Authorization`, in this hop and all further ones of the call; never
+   * from https to http.
+   *
+   * @see {@link https://fetch.spec.whatwg.org/#http-redirect-fetch}
    */
   allowedOrigins?: string[] | undefined;
   /** Adds the token to the request's headers. Default: `headers.set('authorization', token.authorization)`. */
@@ -138,10 +144,13 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
     return status === 401;
   };
 
-  const send = (hop: Hop, token: AccessToken): Promise<Response> => {
+  const exchange = ({ target, init }: Hop, headers: Headers): Promise<Response> =>
+    (rules.fetch ?? fetch)(target, { ...init, headers });
+
+  const presenting = (hop: Hop, token: AccessToken): Headers => {
     const headers = new Headers(hop.headers);
     present(rules, token, headers);
-    return (rules.fetch ?? fetch)(hop.target, { ...hop.init, headers });
+    return headers;
   };
 
   // A single async function, because each nested one costs about a microsecond even when the token is cached.
@@ -149,27 +158,29 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
     let hop = firstHop(input, init);
     let repeated = false;
     for (let redirects = 0; ; redirects++) {
-      let token: AccessToken;
+      let token: AccessToken | undefined;
       try {
-        token = await obtain(hop.url, hop.signal);
+        if (!hop.isAway) token = await obtain(hop.url, hop.signal);
       } catch (error) {
         cancelBody(hop, error);
         throw error;
       }
-      let response = await send(hop, token);
-      const again = answered(token, response.status) && !repeated ? retryOf(hop) : undefined;
+      const headers = token ? presenting(hop, token) : new Headers(hop.headers);
+      let response = await exchange(hop, headers);
+      const again = token && answered(token, response.status) && !repeated ? retryOf(hop) : undefined;
       const renewed = again && (await obtain(hop.url, hop.signal).catch(() => hop.signal?.throwIfAborted()));
       if (again && renewed) {
         repeated = true;
         discard(response);
-        response = await send(again, renewed);
+        response = await exchange(again, presenting(again, renewed));
         answered(renewed, response.status);
       }
       const next = nextHop(hop, response);
       if (!next) return redirects === 0 ? response : Object.defineProperty(response, 'redirected', { value: true });
       if (redirects === MAX_REDIRECTS) throw fetchFailed('too many redirects', response);
       discard(response);
-      hop = next;
+      const isAway = leaves({ check }, hop.url, next.url);
+      hop = isAway && token ? awayHop(next, hop, { headers, token: token.value }) : next;
     }
   };
 

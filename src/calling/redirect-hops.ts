@@ -8,6 +8,7 @@ import { types } from 'node:util';
 import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { property } from '../own-property.ts';
 import { parseUrl } from '../parse-url.ts';
+import { CREDENTIAL_HEADERS } from './leaving.ts';
 
 type Body = NonNullable<RequestInit['body']>;
 
@@ -22,6 +23,8 @@ export interface Hop {
   readonly headers: Headers | undefined;
   readonly method: string;
   readonly signal: AbortSignal | null | undefined;
+  /** Whether a redirect has led away from the allowed origins: no credentials are sent any more. */
+  readonly isAway: boolean;
   /** Whether redirects are followed here; `manual` and `error` are left to `fetch`. */
   readonly follow: boolean;
   /** The body to send again; null if there is none, undefined if it can be read only once. */
@@ -46,6 +49,7 @@ export function firstHop(input: string | URL | Request, init?: RequestInit): Hop
     headers: headers && new Headers(headers),
     method: init?.method ?? request?.method ?? 'GET',
     signal: init?.signal === undefined ? request?.signal : init.signal,
+    isAway: false,
     follow: redirect === 'follow',
     body: body === null && request?.body ? bufferedBody(request) : () => (isStream(body) ? undefined : body),
   };
@@ -94,6 +98,16 @@ export function nextHop(hop: Hop, response: Response): Hop | undefined {
   return { ...hop, url, target: url, init, headers, method, body: () => body };
 }
 
+/** The same hop without credentials: those of the caller, and what presented the token in the hop before. */
+export function awayHop(hop: Hop, before: Hop, { headers: sent, token }: { headers: Headers; token: string }): Hop {
+  const headers = new Headers(hop.headers);
+  for (const [name, value] of sent) {
+    const isPresented = value !== before.headers?.get(name) || value.includes(token);
+    if (isPresented || CREDENTIAL_HEADERS.includes(name)) headers.delete(name);
+  }
+  return { ...hop, headers, isAway: true };
+}
+
 const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
 
 function turnsIntoGet(status: number, method: string): boolean {
@@ -111,7 +125,7 @@ const BODY_HEADERS: readonly string[] = [
 ];
 
 /** Headers meant for one origin, removed when a redirect leaves it. */
-const ORIGIN_HEADERS: readonly string[] = ['authorization', 'cookie', 'host', 'proxy-authorization'];
+const ORIGIN_HEADERS: readonly string[] = [...CREDENTIAL_HEADERS, 'host'];
 
 /** The error that `fetch` throws when it cannot follow a redirect. */
 export function fetchFailed(why: string, response: Response): TypeError {

@@ -139,7 +139,7 @@ function adviceOn(failed: FailedRequest, { speaksTls, isPortal }: Evidence): str
   if (asksForCertificate(error, body)) {
     return `A gateway answered, not the service. ${adviceOnClientCertificate(hasCertificate)}`;
   }
-  if (isAddressStatus(status)) return adviceOnAddress(credentials.baseUrl, oauthError);
+  if (isAddressStatus(status)) return adviceOnAddress(credentials, oauthError);
   if (status === 407) return 'The proxy requires authentication. Put user and password into the URL of HTTPS_PROXY.';
   if (status === 429) return `Too many requests. ${waitFor(error)}`;
   if (kind === 'body' && isHtml(body)) {
@@ -171,13 +171,12 @@ function asksForCertificate({ status }: OwnerTokenError, body: unknown): boolean
 
 /** The next step if the service does not accept the form of the request. */
 function adviceOnRequest({ status, oauthError }: OwnerTokenError): string | undefined {
-  if (status === 415)
-    return 'The service does not take JSON. Set the option tokenRequest, for example to formRequest().';
+  if (status === 415) return 'The service does not take this encoding. Try --form or --basic (option tokenRequest).';
   if (oauthError === 'invalid_request') {
-    return 'The service misses a parameter, or does not read JSON. The option tokenRequest changes encoding and names.';
+    return 'The service misses a parameter, or does not read this encoding: try --form or --basic, or other names with --parameter (option tokenRequest).';
   }
   if (oauthError === 'unsupported_grant_type') {
-    return 'The service does not offer the client credentials grant here, or does not read JSON: see the option tokenRequest.';
+    return 'The service does not offer the client credentials grant here, or does not read this encoding: try --form or --basic (option tokenRequest).';
   }
   return undefined;
 }
@@ -191,14 +190,17 @@ const isHtml = (body: unknown): boolean => typeof body === 'string' && /^\s*<(!d
 const waitFor = ({ retryAfterMs }: OwnerTokenError): string =>
   retryAfterMs === undefined ? 'Try again later.' : `Try again in ${Math.ceil(retryAfterMs / 1000)} s (Retry-After).`;
 
-function adviceOnAddress({ pathname }: URL, oauthError: string | undefined): string {
-  const path = pathname.replace(/\/+$/, '');
+function adviceOnAddress({ baseUrl, tokenPath }: Credentials, oauthError: string | undefined): string {
+  if (tokenPath !== undefined && tokenPath !== TOKEN_PATH) {
+    return 'There is no token endpoint at this address. Are OTR_BASE_URL and the path of the token endpoint right?';
+  }
+  const path = baseUrl.pathname.replace(/\/+$/, '');
   const part = ['/auth/v1', '/auth'].find((end) => path.endsWith(end));
   const hint = part
     ? `Remove ${part} from its end: ${TOKEN_PATH} is appended.`
     : path === ''
-      ? `The token endpoint is <OTR_BASE_URL>${TOKEN_PATH}.`
-      : `It has a path, to which ${TOKEN_PATH} is appended: try it without the path.`;
+      ? `The token endpoint is <OTR_BASE_URL>${TOKEN_PATH}; for another path, give --token-path.`
+      : `It has a path, to which ${TOKEN_PATH} is appended: try it without the path, or give --token-path.`;
   const key = oauthError === undefined ? '' : ' If the address is right, check OTR_ACCESS_KEY.';
   return `There is no token endpoint at this address. Is OTR_BASE_URL right? ${hint}${key}`;
 }

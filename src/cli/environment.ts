@@ -4,7 +4,7 @@ import { parseUrl } from '../parse-url.ts';
 import { type Terminal, UsageError } from './command.ts';
 
 /** The lines of a usage text that describe {@link readCredentials}. */
-export const CREDENTIALS_USAGE = `  OTR_BASE_URL        base URL of the service; the token endpoint is <base URL>/auth/v1/token
+export const CREDENTIALS_USAGE = `  OTR_BASE_URL        base URL of the service; a complete token URL is split
   OTR_CLIENT_ID       client id of the integration
   OTR_CLIENT_SECRET   its client secret
   OTR_ACCESS_KEY      access key of one appliance owner`;
@@ -14,6 +14,8 @@ export interface Credentials {
   readonly clientId: string;
   readonly clientSecret: string;
   readonly accessKey: string;
+  /** Path of the token endpoint below the base URL, if it is not {@link TOKEN_PATH}. */
+  readonly tokenPath?: string | undefined;
 }
 
 const SECRETS = { clientId: 'OTR_CLIENT_ID', clientSecret: 'OTR_CLIENT_SECRET', accessKey: 'OTR_ACCESS_KEY' } as const;
@@ -23,8 +25,14 @@ export const TOKEN_PATH = '/auth/v1/token';
 /**
  * Reads all four variables. The error names every one that is missing, or what is wrong with the URL. Warns of values
  * with white space or quotation marks around them. Never prints a value.
+ *
+ * @param tokenPath the path that was given; without one, a complete token URL is split.
  */
-export function readCredentials({ env, err }: Terminal, allowInsecureHttp: boolean): Credentials {
+export function readCredentials(
+  { env, err }: Terminal,
+  allowInsecureHttp: boolean,
+  tokenPath?: string | undefined,
+): Credentials {
   const names = ['OTR_BASE_URL', ...Object.values(SECRETS)];
   const missing = names.filter((name) => !env[name]);
   if (missing.length > 0) throw new UsageError(`not set in the environment: ${missing.join(', ')}`);
@@ -34,12 +42,32 @@ export function readCredentials({ env, err }: Terminal, allowInsecureHttp: boole
     if (flaw) err.write(`warning: ${name} ${flaw}; is that part of the value?\n`);
     return value;
   };
+  const url = readBaseUrl((env.OTR_BASE_URL ?? '').trim(), allowInsecureHttp);
+  const split = tokenPath === undefined ? splitTokenUrl(url) : undefined;
+  if (split) err.write(`warning: OTR_BASE_URL ${split.found}\n`);
   return {
-    baseUrl: readBaseUrl((env.OTR_BASE_URL ?? '').trim(), allowInsecureHttp),
+    baseUrl: split?.baseUrl ?? url,
+    tokenPath: tokenPath ?? split?.tokenPath,
     clientId: read(SECRETS.clientId),
     clientSecret: read(SECRETS.clientSecret),
     accessKey: read(SECRETS.accessKey),
   };
+}
+
+/** The last segment of most token URLs. */
+const TOKEN_URL = /\/(tokens?|access[-_]token|oauth[-_]token)\/*$/i;
+
+/** A complete token URL as base URL and path; undefined if the URL does not look like one. */
+function splitTokenUrl(url: URL): (Pick<Credentials, 'baseUrl' | 'tokenPath'> & { found: string }) | undefined {
+  const { pathname } = url;
+  const path = pathname.replace(/\/+$/, '');
+  if (path.endsWith(TOKEN_PATH)) {
+    const found = `ends with ${TOKEN_PATH}, which is appended anyway; continuing without it`;
+    return { baseUrl: new URL(path.slice(0, -TOKEN_PATH.length) || '/', url), tokenPath: undefined, found };
+  }
+  if (!TOKEN_URL.test(pathname)) return undefined;
+  const found = 'is a complete token URL: its origin is the base URL, and the rest is the path of tokenRequest';
+  return { baseUrl: new URL('/', url), tokenPath: pathname, found };
 }
 
 const QUOTED = /^(["'`“‘«]).*["'`”’»]$/s;
@@ -66,9 +94,6 @@ function readBaseUrl(text: string, allowInsecureHttp: boolean): URL {
   if (!url) return wrong('expected a URL such as https://api.example.com');
   if (url.username || url.password) return wrong('remove the user name and password');
   if (/[?#]/.test(text)) return wrong(`remove everything from the "${/[?#]/.exec(text)?.[0]}" on`);
-  if (url.pathname.replace(/\/+$/, '').endsWith(TOKEN_PATH)) {
-    return wrong(`remove ${TOKEN_PATH}; it is appended automatically`);
-  }
   if (url.protocol === 'http:' && !isLoopback(url) && !allowInsecureHttp) {
     return wrong('plain http would send the secrets unencrypted: use https://, or --allow-insecure-http');
   }

@@ -18,6 +18,7 @@ import { tryToken } from './doctor/probe.ts';
 import { PROBE_FLAGS, PROBE_USAGE, type ProbePlan, readProbe } from './doctor/probe-plan.ts';
 import { CREDENTIALS_USAGE, readCredentials } from './environment.ts';
 import { NETWORK_FLAGS, NETWORK_USAGE, type Network, readNetwork } from './network.ts';
+import { makeShape, readShape, SHAPE_FLAGS, SHAPE_USAGE } from './request-shape.ts';
 import { TokenService } from './token-service.ts';
 
 export const usage = `Usage: owner-token-registry token [options]
@@ -28,6 +29,7 @@ ${CREDENTIALS_USAGE}
 
   --json                  print one JSON object instead of text
   --show-token            print the token as well, which is a secret
+${SHAPE_USAGE}
 ${PROBE_USAGE}
 ${NETWORK_USAGE}
   --allow-insecure-http   allow plain http to another machine, which sends the credentials unencrypted
@@ -40,14 +42,17 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
     json: { type: 'boolean' },
     'show-token': { type: 'boolean' },
     'allow-insecure-http': { type: 'boolean' },
+    ...SHAPE_FLAGS,
     ...PROBE_FLAGS,
     ...NETWORK_FLAGS,
   });
   const allowInsecureHttp = flags['allow-insecure-http'] ?? false;
-  const credentials = readCredentials(terminal, allowInsecureHttp);
+  const shape = readShape(flags, terminal);
+  const credentials = readCredentials(terminal, allowInsecureHttp, shape.path);
   const plan = readProbe(flags, credentials, allowInsecureHttp);
   const network = readNetwork(flags, credentials.baseUrl, terminal);
-  const service = new TokenService(credentials, network, { allowInsecureHttp });
+  const tokenRequest = makeShape({ ...shape, path: credentials.tokenPath });
+  const service = new TokenService(credentials, network, { allowInsecureHttp, tokenRequest });
   try {
     const { value, ...obtained } = await obtain(service, credentials.accessKey, terminal.signal);
     const resource = plan && (await tried(plan, value, network, terminal.signal));

@@ -3,13 +3,8 @@
  * attributed to its owner at first, see `failures/blame.ts`. Pure.
  */
 
-import {
-  codeInScope,
-  type FailureScope,
-  looksLikeOauthError,
-  OwnerTokenError,
-  refusalOf,
-} from '../errors/owner-token-error.ts';
+import { looksLikeOauthError, MAX_DESCRIPTION_LENGTH, plainDescription, refusalOf } from '../errors/oauth-error.ts';
+import { codeInScope, type FailureScope, OwnerTokenError } from '../errors/owner-token-error.ts';
 import { describeFailure, type HttpFailure, isSuccess, kindOfError, retryAfterMsOf } from '../http-failure.ts';
 import { property } from '../own-property.ts';
 import { SentValues } from './echoes.ts';
@@ -41,8 +36,8 @@ export interface EndpointFailure extends HttpFailure {
    */
   readonly oauthError?: string | undefined;
   /**
-   * The `error_description` of an OAuth error response: its first 300 characters, without control characters. Undefined if
-   * they repeat something that was sent, also encoded, so they may be logged; and if more than 768 bytes of
+   * The `error_description` of an OAuth error response: its first 300 characters as plain text. Undefined if
+   * they repeat something that was sent, in any usual encoding, so they may be logged; and if more than 768 bytes of
    * values were sent, because they are not compared then.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
@@ -87,7 +82,7 @@ export function classify(
   const retryAfterMs = retryAfterMsOf(result, nowMs);
   const kind = kindOf(result, problem);
   const failure: EndpointFailure = { kind, status, oauthError, errorDescription, retryAfterMs, body };
-  const facts = { status, oauthError, retryAfterMs, failedAtMs: nowMs, cause };
+  const facts = { status, oauthError, errorDescription, retryAfterMs, failedAtMs: nowMs, cause };
   const [code, described] = describeFailure(SERVICE, failure, problem);
   const isRefusal = code === 'owner_refused' || code === 'client_refused';
   const message = isRefusal ? described + whiteSpaceIn(credentials) : described;
@@ -135,18 +130,13 @@ export function oauthErrorOf(body: unknown, sent: SentValues): string | undefine
   return sent.contain(error) || sent.areRepeatedIn(error) ? undefined : error;
 }
 
-/** Control characters could change what a terminal shows. */
+/** The description, unless it repeats what was sent. */
 function descriptionOf(body: unknown, sent: SentValues): string | undefined {
   const description = property(body, 'error_description');
-  if (typeof description !== 'string') return undefined;
-  const shown = description
-    .slice(0, MAX_DESCRIPTION_LENGTH)
-    .replace(/[\p{C}\s]+/gu, ' ')
-    .trim();
+  const shown = plainDescription(description);
+  if (shown === undefined) return undefined;
   // Beyond what is shown, for an echo that is cut off there; and without the white space that may hide one.
-  const checked = description.slice(0, 2 * MAX_DESCRIPTION_LENGTH);
-  const packed = checked.replace(/[\p{C}\s]+/gu, '');
-  return shown === '' || sent.areRepeatedIn(`${checked}\n${packed}`) ? undefined : shown;
+  const checked = (description as string).slice(0, 2 * MAX_DESCRIPTION_LENGTH);
+  const both = `${checked}\n${checked.replace(/[\p{C}\s]+/gu, '')}`;
+  return sent.areRepeatedIn(both) || sent.areHiddenIn(both) ? undefined : shown;
 }
-
-const MAX_DESCRIPTION_LENGTH = 300;

@@ -30,9 +30,17 @@ export class SentValues {
 
   /** Whether a text contains a value, or a part of one, in clear or encoded. */
   areRepeatedIn(text: string): boolean {
+    return this.#repeats(text, new Set(text.toLowerCase().split(/[^\p{L}\p{N}]+/u)));
+  }
+
+  /** Whether a text contains a value inside something that was encoded as a whole, or twice. Short values occur there by chance. */
+  areHiddenIn(text: string): boolean {
+    return this.#repeats(decoded(text), new Set());
+  }
+
+  #repeats(text: string, words: ReadonlySet<string>): boolean {
     if (!this.#isComparable) return true;
     const shown = text.toLowerCase();
-    const words = new Set(shown.split(/[^\p{L}\p{N}]+/u));
     const parts = new Parts(shown);
     return this.#someForm((form) => {
       if (form.length < MIN_VALUE_LENGTH) return words.has(form);
@@ -96,6 +104,27 @@ function someHash(text: string, holds: (hash: number, end: number) => boolean): 
   }
   return false;
 }
+
+/** How often a text is decoded: a value that was encoded twice is found. */
+const DECODINGS = 2;
+
+/** What a text says once everything in it that looks encoded is decoded: an echo may be part of what was encoded. */
+function decoded(text: string): string {
+  let found = text;
+  for (let round = 0; round < DECODINGS; round++) {
+    const unescaped = found
+      .replace(/(?:%[\da-f]{2})+/gi, (hex) => Buffer.from(hex.replaceAll('%', ''), 'hex').toString())
+      .replace(/\\u([\da-f]{4})|\\x([\da-f]{2})|&#x([\da-f]{1,5});/gi, (_, a, b, c) =>
+        String.fromCodePoint(parseInt(a ?? b ?? c, 16)),
+      )
+      .replace(/&#(\d{1,6});/g, (_, code) => String.fromCodePoint(Number(code)));
+    const words = found.match(/[\w+/-]{8,}/g) ?? [];
+    found = [unescaped, ...words.flatMap((word) => [fromBase64(word), Buffer.from(word, 'hex').toString()])].join('\n');
+  }
+  return found;
+}
+
+const fromBase64 = (word: string): string => Buffer.from(word, 'base64').toString();
 
 /** A value in clear, and as services and gateways escape it when they repeat it. */
 function formsOf(value: string): string[] {

@@ -99,7 +99,7 @@ export class TokenEndpoint implements TokenSource {
       }
       if (result.error && result.error instanceof OwnerTokenError) throw result.error;
       const read = this.#read(result, requestedAtMs);
-      const sent = () => [clientId, clientSecret, accessKey, ...sentIn(request.headers)];
+      const sent = () => [...new Set([clientId, clientSecret, accessKey, ...sentIn(request)])];
       if (read.issued) {
         if (older.length > 0) this.#closeIdle(older);
         return withoutEcho(read.issued, sent);

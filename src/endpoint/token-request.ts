@@ -35,7 +35,7 @@ export interface TokenRequestCredentials {
  * };
  * ```
  */
-export interface TokenRequestParts {
+export interface TokenRequestParts<Body extends string | URLSearchParams = string | URLSearchParams> {
   /**
    * Appended to the path of `baseUrl`: begins with one `/`, is percent-encoded and has neither `.` and `..` segments nor a
    * fragment; it may have a query. Default: `/auth/v1/token`.
@@ -47,7 +47,7 @@ export interface TokenRequestParts {
    */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** A string is sent as `application/json` unless `headers` says otherwise, `URLSearchParams` as a form. */
-  readonly body: string | URLSearchParams;
+  readonly body: Body;
 }
 
 /**
@@ -64,7 +64,9 @@ export interface TokenRequestParts {
  * const source = new TokenEndpoint({ baseUrl, clientId, clientSecret, tokenRequest: shape });
  * ```
  */
-export type TokenRequestShape = (credentials: TokenRequestCredentials) => TokenRequestParts;
+export type TokenRequestShape<Body extends string | URLSearchParams = string | URLSearchParams> = (
+  credentials: TokenRequestCredentials,
+) => TokenRequestParts<Body>;
 
 export const DEFAULT_PATH = '/auth/v1/token';
 
@@ -92,6 +94,14 @@ export interface RequestShapeOptions {
         accessKey?: string | undefined;
       }
     | undefined;
+  /**
+   * Further parameters with fixed values, such as `audience` or `scope`, sent after the others. Names: not empty, and none that the
+   * shape sends itself; for `basicAuthRequest` not `client_secret` either. Values: strings, which may be empty. No secrets: errors may
+   * repeat them. Default: none.
+   *
+   * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-8.2 RFC 6749 §8.2, new endpoint parameters}
+   */
+  extra?: Readonly<Record<string, string>> | undefined;
 }
 
 type Parameter = keyof NonNullable<RequestShapeOptions['parameters']>;
@@ -118,8 +128,8 @@ const GRANT_TYPE = 'client_credentials';
  * const source = new TokenEndpoint({ baseUrl, clientId, clientSecret, tokenRequest });
  * ```
  */
-export function jsonRequest(options: RequestShapeOptions = {}): TokenRequestShape {
-  const { path, names } = checkedOptions('jsonRequest', options);
+export function jsonRequest(options: RequestShapeOptions = {}): TokenRequestShape<string> {
+  const { path, names, extra } = checkedOptions('jsonRequest', options);
   return ({ clientId, clientSecret, accessKey }) => ({
     path,
     body: JSON.stringify({
@@ -127,6 +137,7 @@ export function jsonRequest(options: RequestShapeOptions = {}): TokenRequestShap
       [names.clientId]: clientId,
       [names.clientSecret]: clientSecret,
       [names.accessKey]: accessKey,
+      ...Object.fromEntries(extra),
     }),
   });
 }
@@ -143,8 +154,8 @@ export function jsonRequest(options: RequestShapeOptions = {}): TokenRequestShap
  * const source = new TokenEndpoint({ baseUrl, clientId, clientSecret, tokenRequest });
  * ```
  */
-export function formRequest(options: RequestShapeOptions = {}): TokenRequestShape {
-  const { path, names } = checkedOptions('formRequest', options);
+export function formRequest(options: RequestShapeOptions = {}): TokenRequestShape<URLSearchParams> {
+  const { path, names, extra } = checkedOptions('formRequest', options);
   return ({ clientId, clientSecret, accessKey }) => ({
     path,
     body: new URLSearchParams([
@@ -152,6 +163,7 @@ export function formRequest(options: RequestShapeOptions = {}): TokenRequestShap
       [names.clientId, clientId],
       [names.clientSecret, clientSecret],
       [names.accessKey, accessKey],
+      ...extra,
     ]),
   });
 }
@@ -170,39 +182,46 @@ export function formRequest(options: RequestShapeOptions = {}): TokenRequestShap
  * const source = new TokenEndpoint({ baseUrl, clientId, clientSecret, tokenRequest });
  * ```
  */
-export function basicAuthRequest(options: RequestShapeOptions = {}): TokenRequestShape {
-  const { path, names } = checkedOptions('basicAuthRequest', options, ['grantType', 'accessKey']);
+export function basicAuthRequest(options: RequestShapeOptions = {}): TokenRequestShape<URLSearchParams> {
+  const { path, names, extra } = checkedOptions('basicAuthRequest', options, ['grantType', 'accessKey']);
   return ({ clientId, clientSecret, accessKey }) => {
     const credentials = Buffer.from(`${formEncoded(clientId)}:${formEncoded(clientSecret)}`).toString('base64');
     return {
       path,
       headers: { Authorization: `Basic ${credentials}` },
-      body: new URLSearchParams([
-        [names.grantType, GRANT_TYPE],
-        [names.accessKey, accessKey],
-      ]),
+      body: new URLSearchParams([[names.grantType, GRANT_TYPE], [names.accessKey, accessKey], ...extra]),
     };
   };
 }
 
-/** The path and the parameter names, with their defaults. */
+/** The path and the parameter names, with their defaults, and the further parameters. */
 function checkedOptions(
   subject: string,
   options: RequestShapeOptions,
   parameters: readonly Parameter[] = ['grantType', 'clientId', 'clientSecret', 'accessKey'],
-): { path: string; names: Names } {
+): { path: string; names: Names; extra: readonly [name: string, value: string][] } {
   const nameRules = Object.fromEntries(parameters.map((name) => [name, nameOf(name)]));
   const rules = {
     path: { passes: isPath, expected: PATH_EXPECTED, fallback: DEFAULT_PATH },
     parameters: { options: nameRules },
+    extra: { passes: areStrings, expected: 'an object with a string for each name', fallback: {} },
   };
   const checked = checkOptions(subject, options, rules, (given, problems) => {
     const names = { ...NAMES, ...(given.parameters as Partial<Names>) };
     if (new Set(parameters.map((name) => names[name])).size < parameters.length) {
       problems.push('parameters: expected a different name for each parameter');
     }
+    const own = [...parameters.map((name) => names[name]), names.clientSecret];
+    if (Object.keys(given.extra ?? {}).some((name) => own.includes(name)))
+      problems.push('extra: expected no name that the shape sends itself');
   });
-  return { path: checked.path as string, names: checked.parameters as Names };
+  const extra = Object.entries(checked.extra as object);
+  return { path: checked.path as string, names: checked.parameters as Names, extra };
+}
+
+function areStrings(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  return Object.entries(value).every(([name, each]) => name !== '' && typeof each === 'string');
 }
 
 const nameOf = (parameter: Parameter): OptionRule => ({
@@ -295,9 +314,24 @@ function withDefaults(given: unknown, defaults: Readonly<Record<string, string>>
   return Object.fromEntries([...absent, ...entries]);
 }
 
-/** The parts of header values that a shape has set: they may be, or contain, an encoded secret. */
-export function sentIn(headers: CheckedRequest['headers']): string[] {
-  return Object.entries(headers)
+/** What a shape has put into a request: it may be, or contain, a secret that only the shape knows. */
+export function sentIn({ headers, body }: Pick<CheckedRequest, 'headers' | 'body'>): string[] {
+  const values = Object.entries(headers)
     .filter(([name]) => !['content-type', 'accept', 'user-agent'].includes(name.toLowerCase()))
     .flatMap(([, value]) => value.split(' '));
+  return [...values, ...valuesIn(body, headers)].filter((value) => value !== '' && value !== GRANT_TYPE);
+}
+
+/** The strings and numbers of JSON, the values of a form, or else the body as a whole. */
+function valuesIn(body: string, headers: CheckedRequest['headers']): string[] {
+  if (Object.values(headers).some((value) => /^application\/x-www-form-urlencoded\b/i.test(value))) {
+    return [...new URLSearchParams(body).values()];
+  }
+  const values: string[] = [];
+  try {
+    JSON.parse(body, (_, value) => void (typeof value !== 'object' && values.push(String(value))));
+    return values;
+  } catch {
+    return [body];
+  }
 }

@@ -6,6 +6,7 @@
 
 import { properties } from '../own-property.ts';
 import { hasInstance } from './brand.ts';
+import { looksLikeOauthError, plainDescription, refusalOf } from './oauth-error.ts';
 import { ScrubbedCause } from './scrubbed-cause.ts';
 
 /**
@@ -94,38 +95,6 @@ export function codeInScope(code: OwnerTokenErrorCode, scope: FailureScope): Own
   return scope !== 'owner' && ERRORS[code].followsScope ? CODE_OF_SCOPE[scope] : code;
 }
 
-/** The OAuth error codes that concern the owner, however many owners get them. */
-const OWNER_REFUSALS: readonly unknown[] = ['invalid_grant', 'invalid_scope', 'access_denied'];
-
-const CLIENT_REFUSALS: readonly unknown[] = [
-  'invalid_client',
-  'unauthorized_client',
-  'invalid_request',
-  'unsupported_grant_type',
-];
-
-/**
- * Whether an OAuth error code refuses the owner or the client; undefined for any other code.
- *
- * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
- */
-export function refusalOf(oauthError: string | undefined): 'owner_refused' | 'client_refused' | undefined {
-  if (OWNER_REFUSALS.includes(oauthError)) return 'owner_refused';
-  return CLIENT_REFUSALS.includes(oauthError) ? 'client_refused' : undefined;
-}
-
-/** The OAuth error codes that say "later": of RFC 6749 §4.1.2.1, sent with any status, and of RFC 8628. */
-const OUTAGES: readonly unknown[] = ['server_error', 'temporarily_unavailable', 'slow_down'];
-
-/**
- * Whether an OAuth error code concerns the endpoint's state.
- *
- * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-4.1.2.1 RFC 6749 §4.1.2.1}
- */
-export function isOutage(oauthError: unknown): boolean {
-  return OUTAGES.includes(oauthError);
-}
-
 /**
  * Facts about a failure, for the constructor of {@link OwnerTokenError}.
  *
@@ -149,6 +118,11 @@ export interface OwnerTokenErrorOptions {
   status?: number | undefined;
   /** The `error` of an RFC 6749 §5.2 error response. Dropped unless it looks like one. */
   oauthError?: string | undefined;
+  /**
+   * The `error_description` of that response, without anything secret. Its first 300 characters are kept, as one line of plain
+   * text; long words that are not words become `[removed]`, and markup is dropped.
+   */
+  errorDescription?: string | undefined;
   /** Anything thrown; only its name, code and stack frames are kept. */
   cause?: unknown;
   /** Epoch ms; the registry sets it by its own clock. Default: now. */
@@ -164,6 +138,7 @@ const FACT_NAMES = [
   'retryAfterMs',
   'status',
   'oauthError',
+  'errorDescription',
   'cause',
   'failedAtMs',
   'retryAtMs',
@@ -222,6 +197,13 @@ export class OwnerTokenError extends Error {
   readonly status: number | undefined;
   /** The `error` of an OAuth error response. */
   readonly oauthError: string | undefined;
+  /**
+   * The `error_description` of an OAuth error response: at most 300 characters of plain text. Undefined if it repeats something that was
+   * sent, in any usual encoding. In words for people: do not switch on it.
+   *
+   * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
+   */
+  readonly errorDescription: string | undefined;
   /** The owner's fingerprint or label, once the registry has seen the error. */
   readonly owner: string | undefined;
   /** What was thrown, without its message. */
@@ -243,6 +225,7 @@ export class OwnerTokenError extends Error {
     this.retryAfterMs = retryAfterMsWithin(finite(given.retryAfterMs));
     this.status = finite(given.status);
     this.oauthError = looksLikeOauthError(oauthError) ? oauthError : undefined;
+    this.errorDescription = plainDescription(given.errorDescription);
     this.owner = given.owner;
     if (cause !== undefined) this.cause = ScrubbedCause.of(cause);
     Object.defineProperty(this, BRAND, { value: { isScopeGiven: failureScope !== undefined } satisfies Branded });
@@ -288,7 +271,7 @@ export class OwnerTokenError extends Error {
 /** What may change when a known failure is reported again. */
 export type Restatement = { readonly message?: string } & Pick<
   OwnerTokenErrorOptions,
-  'failureScope' | 'failedAtMs' | 'retryAtMs' | 'owner'
+  'failureScope' | 'failedAtMs' | 'retryAtMs' | 'owner' | 'errorDescription'
 >;
 
 const RESTATED_NAMES = ['message', 'failureScope'] as const satisfies (keyof Restatement)[];
@@ -320,14 +303,4 @@ const MAX_RETRY_AFTER_MS = 3_600_000;
 
 function finite(value: unknown): number | undefined {
   return Number.isFinite(value) ? (value as number) : undefined;
-}
-
-/**
- * Whether a value has the shape of an OAuth error code: a few lower-case words. Services echo what they were sent in
- * odd places; keys and tokens do not have this shape.
- *
- * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
- */
-export function looksLikeOauthError(value: unknown): value is string {
-  return typeof value === 'string' && /^[a-z]{2,20}(_[a-z]{2,20}){0,4}$/.test(value);
 }

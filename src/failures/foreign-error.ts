@@ -13,7 +13,8 @@
  * could be an echo of a secret that only the source knows.
  */
 
-import { isOutage, OwnerTokenError, refusalOf } from '../errors/owner-token-error.ts';
+import { isOutage, refusalOf } from '../errors/oauth-error.ts';
+import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import {
   describeFailure,
   type HttpFailure,

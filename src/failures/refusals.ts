@@ -12,9 +12,12 @@ const MIN_REDACTED_LENGTH = 6;
 export function toOwnerTokenError(thrown: unknown, owner: string, accessKey: string, now: Instant): OwnerTokenError {
   const error = thrown instanceof OwnerTokenError ? thrown : readForeignError(thrown, now.wallMs);
   if (error) {
-    const message =
-      accessKey.length < MIN_REDACTED_LENGTH ? error.message : error.message.replaceAll(accessKey, '[access key]');
-    return OwnerTokenError.restated(error, { message, owner, failedAtMs: now.wallMs, retryAtMs: undefined });
+    const redacted = (text: string) =>
+      accessKey.length < MIN_REDACTED_LENGTH ? text : text.replaceAll(accessKey, '[access key]');
+    const message = redacted(error.message);
+    const errorDescription = error.errorDescription && redacted(error.errorDescription);
+    const changes = { message, errorDescription, owner, failedAtMs: now.wallMs, retryAtMs: undefined };
+    return OwnerTokenError.restated(error, changes);
   }
   return new OwnerTokenError('source_failed', 'the token source, or a function given to it, threw', {
     cause: thrown,

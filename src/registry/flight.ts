@@ -17,9 +17,16 @@ export function laneOf({ held, history }: Slot): Lane {
   return held || history.issuedAtMs !== undefined ? 'known' : 'new';
 }
 
-/** A caller with a signal, which may leave before the request ends. */
-export interface Waiter {
-  readonly signal: AbortSignal;
+/** Who waits for a request. */
+export interface Caller {
+  /** Ends this caller's wait. */
+  readonly signal: AbortSignal | undefined;
+  /** Whether it needs a newer token than the one that is held. */
+  readonly isDemanding: boolean;
+}
+
+/** A caller with a promise of its own: it may leave before the request ends, or get something else than the others. */
+export interface Waiter extends Caller {
   readonly resolve: (token: AccessToken) => void;
   readonly reject: (reason: unknown) => void;
 }
@@ -44,8 +51,8 @@ export class Flight extends QueueEntry {
   outcome!: Promise<AccessToken>;
   resolve!: (token: AccessToken) => void;
   reject!: (error: unknown) => void;
-  /** {@link Waiters}: the callers. The set is created when first needed, because most have no signal. */
-  waitingWithoutSignal = 0;
+  /** {@link Waiters}: the callers. The set is created when first needed, because most share the outcome. */
+  waitingTogether = 0;
   waiters: Set<Waiter> | undefined = undefined;
 
   constructor(slot: Slot, lane: Lane | undefined, nowMs: number) {
@@ -62,9 +69,14 @@ export class Flight extends QueueEntry {
     });
   }
 
+  /** Whether a caller needs a newer token than the one that is held. */
+  get isDemanded(): boolean {
+    return this.waiters !== undefined && [...this.waiters].some(({ isDemanding }) => isDemanding);
+  }
+
   /** How many callers wait. */
   get waiting(): number {
-    return (this.waiters?.size ?? 0) + this.waitingWithoutSignal;
+    return (this.waiters?.size ?? 0) + this.waitingTogether;
   }
 
   /** Whether it waits for its turn, or for its retry. */
@@ -104,18 +116,18 @@ export class Waiters {
     this.#onAbort = onAbort;
   }
 
-  /** Callers without a signal all get the same promise. */
-  wait(flight: Flight, signal: AbortSignal | undefined): Promise<AccessToken> {
+  /** Callers that are not demanding and have no signal all get the same promise. */
+  wait(flight: Flight, { signal, isDemanding }: Caller): Promise<AccessToken> {
     this.count++;
-    if (!signal) {
-      flight.waitingWithoutSignal++;
+    if (!signal && !isDemanding) {
+      flight.waitingTogether++;
       return flight.outcome;
     }
     return new Promise((resolve, reject) => {
-      const waiter = { signal, resolve, reject };
+      const waiter = { signal, isDemanding, resolve, reject };
       flight.waiters ??= new Set();
       flight.waiters.add(waiter);
-      this.#sharersOf(signal).flights.set(waiter, flight);
+      if (signal) this.#sharersOf(signal).flights.set(waiter, flight);
     });
   }
 
@@ -124,14 +136,17 @@ export class Waiters {
     flight.resolve(token);
     for (const waiter of this.#release(flight)) {
       // Of many callers that share a signal, not all may have left yet.
-      if (waiter.signal.aborted) waiter.reject(waiter.signal.reason);
+      if (waiter.signal?.aborted) waiter.reject(waiter.signal.reason);
       else waiter.resolve(token);
     }
   }
 
-  /** All callers get this token; later ones wait for the request's own. */
+  /** All callers but demanding ones get this token; later ones wait for the request's own. */
   giveMeanwhile(flight: Flight, token: AccessToken): void {
+    const demanding = new Set([...(flight.waiters ?? [])].filter(({ isDemanding }) => isDemanding));
+    for (const waiter of demanding) flight.waiters?.delete(waiter);
     this.resolve(flight, token);
+    if (demanding.size > 0) flight.waiters = demanding;
     flight.renewOutcome();
   }
 
@@ -147,18 +162,19 @@ export class Waiters {
   leave(waiter: Waiter, flight: Flight): boolean {
     if (!flight.waiters?.delete(waiter)) return false;
     this.count--;
-    waiter.reject(waiter.signal.reason);
+    waiter.reject(waiter.signal?.reason);
     return true;
   }
 
-  /** Nobody waits for the request any more. Returns its callers with a signal. */
+  /** Nobody waits for the request any more. Returns its callers with promises of their own. */
   #release(flight: Flight): Iterable<Waiter> {
     const { waiters = [] } = flight;
     this.count -= flight.waiting;
-    flight.waitingWithoutSignal = 0;
+    flight.waitingTogether = 0;
     flight.waiters = undefined;
     for (const waiter of waiters) {
       const { signal } = waiter;
+      if (!signal) continue;
       const sharers = this.#bySignal.get(signal);
       sharers?.flights.delete(waiter);
       if (sharers?.flights.size !== 0) continue;

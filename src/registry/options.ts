@@ -9,7 +9,7 @@ import {
 } from '../calling/owner-fetch.ts';
 import { type Clock, Time } from '../clock.ts';
 import type { OwnerTokenError } from '../errors/owner-token-error.ts';
-import type { ExpiryPolicy } from '../expiry/lifetime.ts';
+import { type ExpiryPolicy, MAX_LIFETIME_MS } from '../expiry/lifetime.ts';
 import { expiresIn, firstKnown, jwtExp } from '../expiry/policies.ts';
 import type { PauseRange, PauseRanges } from '../failures/pauses.ts';
 import {
@@ -81,6 +81,14 @@ export interface OwnerTokenRegistryOptions {
    * Default: `[0.6, 0.8]`.
    */
   refreshWindow?: [number, number] | undefined;
+  /**
+   * Fields of the token response that each token carries as `token.response`, such as `['instance_url']`: up to 16 different names,
+   * or paths such as `data.account_id`, of strings, numbers and booleans. What the answer does not have, of another kind, and
+   * strings of more than 2,048 bytes in UTF-8 are left out. Never logged or printed. Default: `[]`.
+   *
+   * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1: additional parameters of a response}
+   */
+  responseFields?: string[] | undefined;
   /** Names the registry in logs, channel messages and metrics. Default: `default`. */
   name?: string | undefined;
   /**
@@ -161,6 +169,7 @@ export const REGISTRY_OPTIONS: OptionRules<OwnerTokenRegistryOptions> = {
     expected: 'two shares of the lifetime [from, to] with 0 < from <= to <= 1',
     fallback: [0.6, 0.8],
   },
+  responseFields: { passes: areFields, expected: 'a list of up to 16 different names', fallback: [] },
   name: { ...aName, fallback: 'default' },
   logger: aLogger,
   ownerLabel: aFunction,
@@ -227,6 +236,11 @@ function isWindow(value: unknown): boolean {
   return typeof from === 'number' && typeof to === 'number' && from > 0 && from <= to && to <= 1;
 }
 
+function areFields(value: unknown): boolean {
+  if (!Array.isArray(value) || value.length > 16 || new Set(value).size < value.length) return false;
+  return value.every((name) => typeof name === 'string' && name !== '');
+}
+
 /** Returns 0.5 if `random` throws or returns anything but a number from 0 up to 1: jitter must not fail a request. */
 function safeRandom(random: () => number): () => number {
   return () => {
@@ -244,6 +258,18 @@ const CLOSE_OPTIONS = { timeoutMs: integer(0, HOUR_MS, 5_000) };
 /** How long `close` waits. */
 export function closeTimeoutMs(options: { timeoutMs?: number | undefined }): number {
   return checkOptions('close', options, CLOSE_OPTIONS).timeoutMs as number;
+}
+
+const TOKEN_OPTIONS = {
+  minValidityMs: {
+    passes: (value: unknown) => typeof value === 'number' && value >= 0 && value <= MAX_LIFETIME_MS,
+    expected: `a number from 0 to ${MAX_LIFETIME_MS}`,
+  },
+};
+
+/** How much life `getToken` is asked for. */
+export function minValidityMsOf(minValidityMs: unknown): number {
+  return checkOptions('getToken', { minValidityMs }, TOKEN_OPTIONS).minValidityMs as number;
 }
 
 /** For a `signal` that is no `AbortSignal`, and for `getToken(accessKey, signal)`, which would ignore the signal. */

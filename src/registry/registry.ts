@@ -11,10 +11,12 @@ import { Diagnostics } from '../reporting/diagnostics.ts';
 import { AccessToken } from '../token.ts';
 import { CallOutcomes } from './call-outcomes.ts';
 import { type Flight, isLate } from './flight.ts';
+import { LastingTokens } from './lasting-tokens.ts';
 import {
   checkSignal,
   closeTimeoutMs,
   invalidSignal,
+  minValidityMsOf,
   type OwnerTokenRegistryOptions,
   type RegistrySettings,
   registrySettings,
@@ -48,6 +50,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   readonly #owners: OwnerTable;
   readonly #requests: Requests;
   readonly #outcomes: CallOutcomes;
+  readonly #lasting = new LastingTokens();
   readonly #closing = new AbortController();
   readonly #counts = { hits: 0, joined: 0 };
   #closed: Promise<void> | undefined;
@@ -93,14 +96,22 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * A token that was reported by {@link reject} is not usable: the call waits for the answer to one request for a newer
    * one. If the call would be refused, fail, or be queued for over a second, it gets the rejected token instead.
    *
-   * @param options `signal` rejects this call at once, with `signal.reason`; other callers are not affected. A
+   * @param options `minValidityMs`, 0 to 315,360,000,000 (ten years), default 0: for this call alone, a token with less life left is
+   * not usable, so that a newer one is requested first. If that fails, the call fails too, and the token stays for other calls. If
+   * a new token lives no longer, `invalid_response` says how long it does, and such calls cost no further request until the
+   * token is due for a refresh. `signal` rejects this call at once, with `signal.reason`; other callers are not affected. A
    * request settles all its callers with a signal in one turn of the event loop.
    * @throws OwnerTokenError as a rejection; nothing is thrown synchronously.
    */
-  getToken(accessKey: string, options?: { signal?: AbortSignal | null | undefined }): Promise<AccessToken> {
+  getToken(
+    accessKey: string,
+    options?: { signal?: AbortSignal | null | undefined; minValidityMs?: number | undefined },
+  ): Promise<AccessToken> {
     if (options instanceof AbortSignal) return Promise.reject(invalidSignal());
     const signal = options?.signal ?? undefined;
     if (signal?.aborted) return Promise.reject(signal.reason);
+    const minValidityMs = options && property(options, 'minValidityMs');
+    if (minValidityMs !== undefined) return this.#lastingToken(accessKey, minValidityMs, signal);
     try {
       // Before the lookup: the CPU completes all earlier loads before it reads the clock, so the other order would wait for
       // the cache misses of the lookup.
@@ -249,16 +260,18 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /** Handles every call that is not certainly a hit on a fresh token. */
-  #answer(accessKey: string, signal?: AbortSignal): Promise<AccessToken> {
+  #answer(accessKey: string, signal?: AbortSignal, minValidityMs = 0): Promise<AccessToken> {
     const now = this.#time.now();
     const known = this.#owners.use(accessKey);
     if (known?.held && dropEnded(known, now)) this.#owners.store(known);
     // After the last point at which a logger may have called the registry: storing can evict an owner.
     const flight = this.#owners.flightOf(accessKey);
-    const conditions = this.#conditions(flight, now);
+    const conditions = this.#conditions(flight, now, minValidityMs);
     const slot = known ?? new Slot(accessKey, this.#settings.fingerprints);
     if (signal) checkSignal(signal);
     if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
+    const isDemanding = minValidityMs > 0 && this.#lasting.isTooShort(slot, minValidityMs, now);
+    const caller = { signal, isDemanding };
     const decision = decide(slot, now, conditions);
     try {
       switch (decision) {
@@ -269,11 +282,11 @@ export class OwnerTokenRegistry implements AsyncDisposable {
           return Promise.resolve(slot.held as AccessToken);
         case 'wait':
           this.#counts.joined++;
-          return this.#requests.join(flight as Flight, signal, now);
+          return this.#requests.join(flight as Flight, caller, now);
         case 'refuse':
-          return this.#requests.refuse(slot, signal, now, conditions.circuit);
+          return this.#requests.refuse(slot, caller, now, conditions.circuit);
         case 'request':
-          return this.#requests.begin(slot, signal, now);
+          return this.#requests.begin(slot, caller, now);
       }
     } finally {
       // Reported last: a subscriber that calls the registry must find the decision carried out.
@@ -281,10 +294,20 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     }
   }
 
-  #conditions(flight: Flight | undefined, now: Instant): Conditions {
+  /** A token with this much life left. Asks once more for one that was shared by another replica long after its request. */
+  async #lastingToken(accessKey: string, given: unknown, signal?: AbortSignal): Promise<AccessToken> {
+    const minValidityMs = minValidityMsOf(given);
+    for (let attempt = 1; ; attempt++) {
+      const token = await this.#answer(accessKey, signal, minValidityMs);
+      const slot = this.#owners.peek(accessKey) ?? new Slot(accessKey, this.#settings.fingerprints);
+      if (this.#lasting.lasts(slot, token, minValidityMs, this.#time.now(), attempt)) return token;
+    }
+  }
+
+  #conditions(flight: Flight | undefined, now: Instant, minValidityMs = 0): Conditions {
     const { blame } = this.#requests.scheduler.health;
     const requesting = flight !== undefined && (isLate(flight, now) ? 'late' : true);
-    return { requesting, circuit: refusingCircuit(blame, now.monotonicMs) };
+    return { requesting, circuit: refusingCircuit(blame, now.monotonicMs), minValidityMs };
   }
 
   async #close(timeoutMs: number): Promise<void> {

@@ -125,7 +125,7 @@ export class RequestOutcomes {
       isTrial: this.#scheduler.endTrial(flight),
       ownerFailures: slot.history.failure?.count ?? 0,
       tookMs: now.monotonicMs - sent.monotonicMs,
-      isNeeded: !isUsable(slot, now) && (flight.waiting > 0 || this.#owners.isCurrent(flight)),
+      isNeeded: (!isUsable(slot, now) || flight.isDemanded) && (flight.waiting > 0 || this.#owners.isCurrent(flight)),
     };
     return this.#scheduler.step(event, now);
   }
@@ -154,11 +154,11 @@ export class RequestOutcomes {
     this.#scheduler.startNext();
   }
 
-  /** The callers get the error, or the owner's rejected token if it has not ended. */
+  /** The callers get the error, or the owner's token if it has not ended and they do not need a newer one. */
   #fail(flight: Flight, error: OwnerTokenError, now: Instant): void {
     const { slot } = flight;
-    if (isLive(slot, now)) this.#waiters.resolve(flight, slot.held);
-    else this.#waiters.reject(flight, error);
+    if (isLive(slot, now)) this.#waiters.giveMeanwhile(flight, slot.held);
+    this.#waiters.reject(flight, error);
   }
 
   /** The request leaves every list. Returns whether its outcome is to be stored. */

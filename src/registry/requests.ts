@@ -13,7 +13,7 @@ import { refusal } from '../failures/refusals.ts';
 import { type Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
 import type { AccessToken } from '../token.ts';
 import { AsyncContext } from './async-context.ts';
-import { Flight, Waiters } from './flight.ts';
+import { type Caller, Flight, Waiters } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
 import type { Lane } from './queue.ts';
@@ -57,9 +57,9 @@ export class Requests {
     return this.#waiters.count;
   }
 
-  begin(slot: Slot, signal: AbortSignal | undefined, now: Instant, lane?: Lane): Promise<AccessToken> {
+  begin(slot: Slot, caller: Caller, now: Instant, lane?: Lane): Promise<AccessToken> {
     const flight = new Flight(slot, lane, now.monotonicMs);
-    const outcome = this.#waiters.wait(flight, signal);
+    const outcome = this.#waiters.wait(flight, caller);
     this.#owners.attach(flight);
     void this.#run(flight, this.scheduler.turnOf(flight, now));
     this.#limitWait(flight, now);
@@ -81,23 +81,18 @@ export class Requests {
    * Refuses the call because of a pause. Before the first success, it admits some of the calls that the circuit would refuse,
    * fewer and fewer: nothing else can show that the service works.
    */
-  refuse(
-    slot: Slot,
-    signal: AbortSignal | undefined,
-    now: Instant,
-    circuit: Circuit | undefined,
-  ): Promise<AccessToken> {
+  refuse(slot: Slot, caller: Caller, now: Instant, circuit: Circuit | undefined): Promise<AccessToken> {
     const backoff = backoffOf(slot, now);
-    if (!backoff && this.scheduler.step({ kind: 'refused' }, now).admit) return this.begin(slot, signal, now, 'trial');
+    if (!backoff && this.scheduler.step({ kind: 'refused' }, now).admit) return this.begin(slot, caller, now, 'trial');
     const pause = laterPause(circuit, backoff) as Pause;
     this.#diagnostics.refused(circuit && pause === circuit ? circuit.scope : slot);
     throw refusal(pause, slot.owner, now);
   }
 
-  join(flight: Flight, signal: AbortSignal | undefined, now: Instant): Promise<AccessToken> {
+  join(flight: Flight, caller: Caller, now: Instant): Promise<AccessToken> {
     this.scheduler.promote(flight, now);
     this.#limitWait(flight, now);
-    return this.#waiters.wait(flight, signal);
+    return this.#waiters.wait(flight, caller);
   }
 
   /** Begins a request that no caller waits for, unless the queue is full. */

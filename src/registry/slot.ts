@@ -113,11 +113,18 @@ export interface Conditions {
   readonly requesting: boolean | 'late';
   /** The open circuit, if it refuses calls. */
   readonly circuit: Circuit | undefined;
+  /** A token with less life left is not usable for this call. */
+  readonly minValidityMs: number;
 }
 
 /** Whether there is a token that has not ended, which may have been rejected. */
 export function isLive(slot: Slot, now: Instant): slot is Slot & { held: AccessToken } {
   return slot.held !== undefined && now.timelineMs - slot.offsetMs < slot.held.expiresAtMs;
+}
+
+/** How much longer a token is served, also one that is not held any more. */
+export function leftMsOf(slot: Slot, token: AccessToken, now: Instant): number {
+  return token.expiresAtMs - token.issuedAtMs - ageMsOf(slot, token, now);
 }
 
 /** Whether the held token is served without a request: it has not ended, and is not to be replaced. */
@@ -156,7 +163,7 @@ export function laterPause(a: Pause | undefined, b: Pause | undefined): Pause | 
 export function phaseOf(slot: Slot, now: Instant, conditions: Conditions): Phase {
   const { held, offsetMs } = slot;
   const nowMs = now.timelineMs - offsetMs;
-  const isLeft = held && nowMs < held.expiresAtMs;
+  const isLeft = held && nowMs < held.expiresAtMs && held.expiresAtMs - nowMs >= conditions.minValidityMs;
   if (isLeft && isReplacing(slot)) return conditions.requesting === true ? 'requesting' : 'rejected';
   if (isLeft) return nowMs < held.refreshAtMs ? 'fresh' : 'refresh-due';
   if (conditions.requesting) return 'requesting';

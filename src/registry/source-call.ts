@@ -8,8 +8,9 @@ import { type Life, lifeOf } from '../expiry/exp-bound.ts';
 import { jwtTimes } from '../expiry/jwt-times.ts';
 import { planLife, type StatedLifetime } from '../expiry/lifetime.ts';
 import { toOwnerTokenError } from '../failures/refusals.ts';
+import { property } from '../own-property.ts';
 import type { Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
-import { AccessToken } from '../token.ts';
+import { AccessToken, type TokenFields } from '../token.ts';
 import { type IssuedToken, readIssued, type TokenRequest } from '../token-source.ts';
 import { schemeOf, unregisteredType } from '../token-type.ts';
 import type { Flight } from './flight.ts';
@@ -143,6 +144,8 @@ export function dateIssued(returned: IssuedToken, sent: Instant, now: Instant): 
   return { ...issued, requestedAtMs: setBackMs > MAX_READING_ERROR_MS ? stated - setBackMs : stated };
 }
 
+type HeldSettings = Pick<RegistrySettings, 'refreshWindow' | 'random' | 'fingerprints' | 'responseFields'>;
+
 /**
  * Creates the token to hold.
  *
@@ -150,7 +153,7 @@ export function dateIssued(returned: IssuedToken, sent: Instant, now: Instant): 
  * @throws OwnerTokenError `invalid_response` if the token has already expired.
  */
 export function heldTokenFrom(
-  { refreshWindow, random, fingerprints }: Pick<RegistrySettings, 'refreshWindow' | 'random' | 'fingerprints'>,
+  { refreshWindow, random, fingerprints, responseFields }: HeldSettings,
   issued: DatedToken,
   { lifetimeMs, refreshAfterMs, lastMoments }: StatedLifetime & Pick<HeldToken, 'lastMoments'>,
   slot: Pick<Slot, 'held' | 'offsetMs'>,
@@ -172,8 +175,30 @@ export function heldTokenFrom(
   const { token: value, tokenType } = issued;
   const scheme = schemeOf(tokenType);
   const issuedAtMs = Math.floor(requestedAtMs);
-  const fields = { value, tokenType: scheme, fingerprint: fingerprints, issuedAtMs, refreshAtMs, expiresAtMs };
+  const response = responseFields.length === 0 ? undefined : fieldsOf(issued.response, responseFields);
+  const fields = {
+    value,
+    tokenType: scheme,
+    fingerprint: fingerprints,
+    issuedAtMs,
+    refreshAtMs,
+    expiresAtMs,
+    response,
+  };
   return { token: new AccessToken(fields), offsetMs, lastMoments };
+}
+
+const MAX_FIELD_BYTES = 2_048;
+
+/** The fields of an answer that a token carries. */
+function fieldsOf(response: unknown, names: readonly string[]): TokenFields {
+  const fields: Record<string, string | number | boolean> = Object.create(null);
+  for (const name of names) {
+    const value = name.split('.').reduce(property, response);
+    const isText = typeof value === 'string' && Buffer.byteLength(value) <= MAX_FIELD_BYTES;
+    if (isText || typeof value === 'number' || typeof value === 'boolean') fields[name] = value;
+  }
+  return Object.freeze(fields);
 }
 
 /** Limits a plan to the existing expiry and scales the refresh point. Plans no refresh if hardly any life is left. */

@@ -535,15 +535,54 @@ describe('redirects', () => {
     await expect(call(service.origin)).rejects.toThrow('has an invalid URL');
   });
 
-  it('redirects to a blob: or any other URL that is not http are refused, whatever its origin', async () => {
+  it('redirects to a blob: or any other URL that is not http fail, as with fetch, whatever its origin', async () => {
     for (const target of ['blob:', 'ftp:', 'data:']) {
       await using service = await ResourceService.start((_, response) => {
         response.writeHead(302, { location: `${target}${service.origin}/1b9d6bcd` }).end();
       });
-      const failure = failureOf(fetchFor(new NumberedTokens(), service.origin)(service.origin));
-      expect(await failure).toMatchObject({ name: 'OwnerTokenError', code: 'origin_refused' });
+      const call = fetchFor(new NumberedTokens(), service.origin)(service.origin);
+      await expect(call).rejects.toThrow(new TypeError('fetch failed: a redirect leads to no http(s) URL'));
       expect(service.received).toHaveLength(1);
     }
+  });
+
+  /** A fetch that redirects along these URLs, and the headers that it got at each. */
+  function along(...targets: string[]) {
+    const sent: Record<string, string>[] = [];
+    const redirects: typeof fetch = async (_, init) => {
+      sent.push(Object.fromEntries(new Headers(init?.headers)));
+      const location = targets[sent.length - 1];
+      return new Response('end', location === undefined ? {} : { status: 307, headers: { location } });
+    };
+    return { fetch: redirects, sent };
+  }
+
+  it('redirects from https to http are never followed, whether or not the origin is allowed, nor after one that led away', async () => {
+    const origin = 'https://api.example.com';
+    for (const targets of [['http://api.example.com'], ['https://files.example', 'http://files.example']]) {
+      const { fetch, sent } = along(...targets);
+      const call = fetchFor(new NumberedTokens(), undefined, {
+        allowedOrigins: [origin, 'http://api.example.com'],
+        fetch,
+      });
+      await expect(call(origin)).rejects.toThrow(new TypeError('fetch failed: a redirect leads from https to http'));
+      expect(sent).toHaveLength(targets.length);
+    }
+    const upwards = along('https://api.example.com');
+    const call = fetchFor(new NumberedTokens(), undefined, {
+      allowedOrigins: [origin, 'http://api.example.com'],
+      fetch: upwards.fetch,
+    });
+    expect((await call('http://api.example.com')).status).toBe(200);
+    expect(upwards.sent.map(({ authorization }) => authorization)).toEqual(['Bearer t1', 'Bearer t1']);
+  });
+
+  it('redirects that lead away carry no header that holds the token, whoever has set it', async () => {
+    const { fetch, sent } = along('https://files.example');
+    const present = (token: { value: string }, headers: Headers) => headers.append('x-tokens', token.value);
+    const call = fetchFor(new NumberedTokens(), 'https://api.example.com', { fetch, present });
+    await call('https://api.example.com', { headers: { 'x-tokens': 'mine', 'x-copy': 't1', accept: 'x' } });
+    expect(sent).toEqual([{ 'x-tokens': 'mine, t1', 'x-copy': 't1', accept: 'x' }, { accept: 'x' }]);
   });
 
   it('redirects hidden by the fetch in use are refused', async () => {

@@ -36,14 +36,16 @@ const answers =
 describe('a wrong address', () => {
   it.each([404, 405, 410, 501])('a wrong address is the first suspect when the answer is %d', async (status) => {
     const advice = await adviceForService(answers(status));
-    expect(advice).toContain('Is OTR_BASE_URL right? The token endpoint is <OTR_BASE_URL>/auth/v1/token.');
+    expect(advice).toContain(
+      'Is OTR_BASE_URL right? The token endpoint is <OTR_BASE_URL>/auth/v1/token; for another path, give --token-path.',
+    );
     expect(advice).not.toMatch(/OTR_ACCESS_KEY|refuses/);
   });
 
   it.each([
     ['/auth', 'Remove /auth from its end'],
     ['/api/auth/v1/', 'Remove /auth/v1 from its end'],
-    ['/canary', 'It has a path, to which /auth/v1/token is appended: try it without the path.'],
+    ['/canary', 'It has a path, to which /auth/v1/token is appended: try it without the path, or give --token-path.'],
   ])('a wrong address with the path %s has its remedy', async (path, expected) => {
     expect(await adviceForService(answers(404), path)).toContain(expected);
   });
@@ -122,8 +124,8 @@ describe('a service that accepts connections and hangs', () => {
 
 describe('a request of the wrong form', () => {
   it.each([
-    [415, '', 'does not take JSON'],
-    [400, '{"error":"invalid_request"}', 'misses a parameter, or does not read JSON'],
+    [415, '', 'does not take this encoding. Try --form or --basic'],
+    [400, '{"error":"invalid_request"}', 'misses a parameter, or does not read this encoding'],
     [400, '{"error":"unsupported_grant_type"}', 'does not offer the client credentials grant'],
   ])('a request of the wrong form, answered with %d and %s, has advice of its own', async (status, body, expected) => {
     const advice = await adviceForService(answers(status, body));

@@ -358,6 +358,15 @@ it('the OAuth code is kept where it is a word of the standard, whatever was sent
   );
 });
 
+it('the error carries the description, and its message does not', () => {
+  const error = errorFor({
+    status: 401,
+    body: { error: 'invalid_client', error_description: 'The secret has expired.' },
+  });
+  expect(error.errorDescription).toBe('The secret has expired.');
+  expect(error.message).not.toContain('expired');
+});
+
 describe('the description', () => {
   const shownOf = (error_description: unknown, sent: string[] = []) =>
     shown({ status: 400, body: { error: 'invalid_request', error_description } }, sent).errorDescription;
@@ -385,12 +394,15 @@ describe('the description', () => {
     expect(shownOf('no owner with key canary-key-1', ['canary-key-1'])).toBeUndefined();
     expect(shownOf('no owner with key canary\n-key-1', ['canary-key-1'])).toBeUndefined();
     expect(shownOf('no owner with this key', ['canary-key-1'])).toBe('no owner with this key');
+    const wrapped = Buffer.from('key=canary-key-1;').toString('base64');
+    expect(shownOf(`unknown: ${wrapped}`, ['canary-key-1'])).toBeUndefined();
   });
 });
 
 it('the error holds facts alone: time, status, code, wait; and of the cause nothing that it said', () => {
   const error = errorFor({ status: 200, error: errorWith('ECONNRESET'), body: { a: 'secret' }, retryAfter: '3' });
   expect(error).toMatchObject({ failedAtMs: NOW_MS, status: 200, retryAfterMs: 3_000 });
+  expect(error.errorDescription).toBeUndefined();
   expect(error.cause).toMatchObject({ name: 'Error', code: 'ECONNRESET' });
   expect(JSON.stringify(error)).not.toContain('secret');
 });

@@ -39,6 +39,31 @@ describe('a text repeats what was sent', () => {
   });
 });
 
+describe('a text hides what was sent', () => {
+  const base64 = (text: string) => Buffer.from(text).toString('base64');
+  const doubled = (text: string) => encodeURIComponent(encodeURIComponent(text));
+  it.each([
+    ['in the Base64 of something longer', base64(`a:b:${SECRET}:c`)],
+    ['in the Base64 of its Base64', base64(base64(SECRET))],
+    ['in the hex of something longer', Buffer.from(`xy${SECRET}`).toString('hex')],
+    ['percent-encoded twice', doubled(SECRET)],
+    ['in Unicode escapes', [...SECRET].map((c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')],
+    ['in byte escapes', [...'7c51+="7c51'].map((c) => `\\x${c.charCodeAt(0).toString(16)}`).join('')],
+    ['in HTML by decimal numbers', [...SECRET].map((c) => `&#${c.codePointAt(0)};`).join('')],
+    ['in HTML by hexadecimal numbers', [...SECRET].map((c) => `&#x${c.codePointAt(0)?.toString(16)};`).join('')],
+  ])('a text hides what was sent if it holds it %s', (_how, echo) => {
+    const sent = new SentValues(['id', SECRET, '7c51+="7c51']);
+    expect(sent.areHiddenIn(`you sent ${echo}, which is wrong`)).toBe(true);
+  });
+
+  it('an ordinary text hides nothing, and a short value is not looked for in what it decodes to', () => {
+    const text =
+      'AADSTS7000215: Invalid client secret provided. Trace ID: 6f1c7b0e-aa01-4f0c-8b41-1c6a6d7f2a00 100% &#33;';
+    expect(new SentValues(['id', SECRET]).areHiddenIn(text)).toBe(false);
+    expect(new SentValues(['a']).areHiddenIn(base64('x a x'))).toBe(false);
+  });
+});
+
 it('a text is part of what was sent in clear or encoded, however short', () => {
   expect(isPartOfSent('KEY', [SECRET])).toBe(true);
   expect(isPartOfSent('%3d%22', [SECRET])).toBe(true);

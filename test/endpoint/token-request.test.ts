@@ -6,13 +6,15 @@ import {
   isPath,
   jsonRequest,
   sentIn,
+  type TokenRequestCredentials,
   type TokenRequestParts,
+  type TokenRequestShape,
 } from '../../src/endpoint/token-request.ts';
 
 const CREDENTIALS = { clientId: 'the id', clientSecret: 'a:b/c+d%', accessKey: 'key&=é' };
 
 /** The fields of the body, and the headers that a shape has set. */
-function sentBy(shape: ReturnType<typeof jsonRequest>) {
+function sentBy(shape: TokenRequestShape) {
   const { path, headers, body } = checkedRequest(shape(CREDENTIALS));
   const isJson = headers['Content-Type'] === 'application/json';
   const fields = isJson ? JSON.parse(body) : Object.fromEntries(new URLSearchParams(body));
@@ -72,16 +74,54 @@ it('a shape uses the path and the parameter names that it is given', () => {
   expect(fields).toEqual({ grant_type: 'client_credentials', tenant: 'key&=é' });
 });
 
+it('a shape sends further parameters with their fixed values after its own', () => {
+  const extra = { audience: 'https://api.example.com', scope: '', toString: 'é' };
+  for (const shape of [jsonRequest, formRequest, basicAuthRequest]) {
+    const { fields } = sentBy(shape({ extra }));
+    expect(Object.entries(fields).slice(-3)).toEqual(Object.entries(extra));
+    expect(fields).toMatchObject({ grant_type: 'client_credentials', appliance_owner_scope: 'key&=é' });
+  }
+  expect(sentBy(basicAuthRequest({ extra: { client_id: 'the id' } })).fields).toMatchObject({ client_id: 'the id' });
+});
+
+it('further parameters are read once, when the shape is made', () => {
+  const extra: Record<string, string> = { audience: 'a' };
+  const shape = formRequest({ extra });
+  extra.audience = 'b';
+  extra.grant_type = 'password';
+  expect(sentBy(shape).fields).toEqual({ ...FIELDS, audience: 'a' });
+});
+
+it('a ready-made shape can be extended without a cast', () => {
+  const form = formRequest();
+  const signed = (credentials: TokenRequestCredentials) => {
+    const parts = form(credentials);
+    parts.body.append('nonce', '7');
+    return { ...parts, headers: { ...parts.headers, 'X-Nonce': '7' } };
+  };
+  expect(sentBy(signed).fields).toEqual({ ...FIELDS, nonce: '7' });
+  const body = JSON.parse(jsonRequest()(CREDENTIALS).body);
+  expect(body).toEqual(FIELDS);
+});
+
 describe('options of a shape', () => {
   it.each<[object, RegExp]>([
     [null as never, /options: expected an object/],
     [{ path: '//evil.example' }, /path: expected a percent-encoded path/],
-    [{ pth: '/x' }, /pth: unknown option; expected one of path, parameters/],
+    [{ pth: '/x' }, /pth: unknown option; expected one of path, parameters, extra/],
     [{ parameters: { accessKey: '' } }, /parameters\.accessKey: expected a non-empty string; it is empty/],
     [{ parameters: { accessKey: 7 } }, /parameters\.accessKey: expected a non-empty string/],
     [{ parameters: { acessKey: 'x' } }, /parameters\.acessKey: unknown option; expected one of .*accessKey/],
     [{ parameters: { accessKey: 'grant_type' } }, /parameters: expected a different name for each parameter/],
     [{ parameters: 'x' }, /parameters: expected an object/],
+    [{ extra: { grant_type: 'password' } }, /extra: expected no name that the shape sends itself/],
+    [{ extra: { appliance_owner_scope: 'x' } }, /extra: expected no name that the shape sends itself/],
+    [{ extra: { client_secret: 'x' } }, /extra: expected no name that the shape sends itself/],
+    [{ extra: { tenant: 'x' }, parameters: { accessKey: 'tenant' } }, /extra: expected no name/],
+    [{ extra: { '': 'x' } }, /extra: expected an object with a string for each name/],
+    [{ extra: { audience: 7 } }, /extra: expected an object with a string for each name/],
+    [{ extra: ['audience'] }, /extra: expected an object with a string for each name/],
+    [{ extra: null }, /extra: expected an object with a string for each name/],
   ])('a shape refuses the options %j', (options, problem) => {
     for (const shape of [jsonRequest, formRequest, basicAuthRequest]) {
       expect(() => shape(options)).toThrow(expect.objectContaining({ code: 'invalid_options' }));
@@ -192,6 +232,18 @@ it('a request is read once', () => {
 
 it('the values that a shape has put into headers count as sent, word by word', () => {
   const { headers } = checkedRequest({ headers: { Authorization: 'Basic abc=', 'X-Key': 'k' }, body: '' });
-  expect(sentIn(headers)).toEqual(['Basic', 'abc=', 'k']);
-  expect(sentIn(checkedRequest({ body: '' }).headers)).toEqual([]);
+  expect(sentIn({ headers, body: '{}' })).toEqual(['Basic', 'abc=', 'k']);
+  expect(sentIn(checkedRequest({ body: '{}' }))).toEqual([]);
+});
+
+it.each<[TokenRequestParts, string[]]>([
+  [
+    { body: JSON.stringify({ grant_type: 'client_credentials', a: 'x', b: ['y', { c: 7, d: null, e: '' }] }) },
+    ['x', 'y', '7'],
+  ],
+  [{ body: new URLSearchParams('grant_type=client_credentials&a=x+y&b=') }, ['x y']],
+  [{ body: 'a=x', headers: { 'content-type': 'application/x-www-form-urlencoded; charset=utf-8' } }, ['x']],
+  [{ body: '<a>x</a>', headers: { 'content-type': 'text/xml' } }, ['<a>x</a>']],
+])('what was sent in a body is known, whoever has put it there: %j', (parts, expected) => {
+  expect(sentIn(checkedRequest(parts))).toEqual(expected);
 });

@@ -1,9 +1,9 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
+import { looksLikeOauthError } from '../../src/errors/oauth-error.ts';
 import {
   codeInScope,
   ERROR_CODES,
-  looksLikeOauthError,
   OwnerTokenError,
   type OwnerTokenErrorCode,
 } from '../../src/errors/owner-token-error.ts';

@@ -26,6 +26,12 @@ it('what a source threw has no retryAtMs: the pause sets it', () => {
   expect(toOwnerTokenError(early, 'owner_x', 'key-123', now).retryAtMs).toBeUndefined();
 });
 
+it('what a source threw has the access key redacted in its description too', () => {
+  const thrown = new OwnerTokenError('owner_refused', 'no', { errorDescription: 'no key-12 here' });
+  const error = toOwnerTokenError(thrown, 'owner_a', 'key-12', now);
+  expect(error.errorDescription).toBe('no [access key] here');
+});
+
 it('what a source threw has every occurrence of the access key redacted in its message', () => {
   const says = (accessKey: string) =>
     toOwnerTokenError(new OwnerTokenError('source_failed', `no ${accessKey}, no ${accessKey}`), 'o', accessKey, now)

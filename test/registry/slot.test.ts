@@ -65,7 +65,8 @@ const replacing: RejectionState = { kind: 'replacing', row: undefined, firstReje
 const inRow = { row: failureUntil(2000), firstRejectedAtMs: 0 };
 const kept: RejectionState = { kind: 'kept', untilMs: 2000, ...inRow };
 
-const ALONE = { requesting: false, circuit: undefined };
+const ALONE = { requesting: false, circuit: undefined, minValidityMs: 0 };
+const LATE = { ...ALONE, requesting: 'late' } as const;
 
 describe('the held token', () => {
   const isFresh = (slot: Slot, now: Instant) => phaseOf(slot, now, ALONE) === 'fresh';
@@ -113,10 +114,11 @@ describe('the held token', () => {
 describe('the table of phases', () => {
   const held = heldToken();
   const failure = failureUntil(2000);
-  const requesting = { requesting: true, circuit: undefined };
+  const requesting = { ...ALONE, requesting: true };
   const circuit: Circuit = { scope: 'endpoint', ...failureUntil(1) };
-  const paused = { requesting: false, circuit };
-  const both = { requesting: true, circuit };
+  const paused = { ...ALONE, circuit };
+  const both = { ...requesting, circuit };
+  const lasting = { ...ALONE, minValidityMs: 250 };
   it.each([
     ['fresh', 'serve', { held }, 0, ALONE],
     ['fresh', 'serve', { held, failure }, 0, both],
@@ -130,9 +132,9 @@ describe('the table of phases', () => {
     ['rejected', 'request', { held, rejection: replacing }, 949, ALONE],
     ['rejected', 'serve', { held, rejection: replacing }, 0, paused],
     ['rejected', 'serve', { held, rejection: replacing, failure }, 0, ALONE],
-    ['rejected', 'serve', { held, rejection: replacing }, 0, { requesting: 'late', circuit: undefined }],
+    ['rejected', 'serve', { held, rejection: replacing }, 0, LATE],
     ['requesting', 'wait', { held, rejection: replacing, failure }, 0, both],
-    ['requesting', 'wait', { held, rejection: replacing }, 950, { requesting: 'late', circuit: undefined }],
+    ['requesting', 'wait', { held, rejection: replacing }, 950, LATE],
     ['expired', 'request', { held, rejection: replacing }, 950, ALONE],
     ['requesting', 'wait', {}, 0, requesting],
     ['requesting', 'wait', { held, failure }, 1000, both],
@@ -141,6 +143,11 @@ describe('the table of phases', () => {
     ['backing-off', 'refuse', { held, failure }, 1000, ALONE],
     ['expired', 'request', { held }, 950, ALONE],
     ['expired', 'request', { held, failure }, 2000, ALONE],
+    ['refresh-due', 'serve-and-refresh', { held }, 700, lasting],
+    ['expired', 'request', { held }, 701, lasting],
+    ['expired', 'request', { held, rejection: replacing }, 701, lasting],
+    ['requesting', 'wait', { held }, 701, { ...both, minValidityMs: 250 }],
+    ['backing-off', 'refuse', { held, failure }, 701, lasting],
     ['empty', 'request', {}, 0, ALONE],
     ['empty', 'request', { failure }, 2000, ALONE],
   ] as const)('a slot in phase %s leads to the decision %s', (phase, decision, facts, ms, conditions) => {

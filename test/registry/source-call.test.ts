@@ -40,9 +40,10 @@ describe('the held token', () => {
     now: Instant,
     previous?: HeldToken,
     hint?: { refreshAfterMs: number },
+    responseFields: string[] = [],
   ) => {
     const slot = { held: previous?.token, offsetMs: previous?.offsetMs ?? 0 };
-    const settings = { refreshWindow: [0.6, 0.8] as [number, number], random: () => 0.5, fingerprints };
+    const settings = { refreshWindow: [0.6, 0.8] as [number, number], random: () => 0.5, fingerprints, responseFields };
     return heldTokenFrom(settings, issued, { lifetimeMs, ...hint }, slot, now);
   };
   const jwt = (claims: object) => `x.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.y`;
@@ -66,6 +67,37 @@ describe('the held token', () => {
     expect(() => hold(ended, 1000, at(500))).toThrow(invalidResponse('had already expired when it arrived'));
     expect(() => hold(ended, Number.POSITIVE_INFINITY, at(500))).not.toThrow();
     expect(() => hold(issuedOf(jwt({ iat: 1 })), 1000, at(500))).not.toThrow();
+  });
+
+  describe('what the answer says besides the token', () => {
+    const carried = (response: unknown, ...names: string[]) =>
+      hold({ ...issuedOf('t'), response } as DatedToken, 1000, at(0), undefined, undefined, names).token.response;
+
+    it('a token carries the fields that are listed, if they are strings, numbers or booleans', () => {
+      const response = {
+        instance_url: 'https://eu1',
+        id: 7,
+        trial: false,
+        data: { account: 'a' },
+        list: ['x'],
+        none: null,
+      };
+      const fields = carried(response, 'instance_url', 'id', 'trial', 'data.account', 'data', 'list', 'none', 'absent');
+      expect({ ...fields }).toEqual({ instance_url: 'https://eu1', id: 7, trial: false, 'data.account': 'a' });
+      expect(Object.isFrozen(fields)).toBe(true);
+    });
+
+    it('a token carries nothing without a list, and nothing of a prototype or of an answer that is no object', () => {
+      expect({ ...carried({ id: 7 }) }).toEqual({});
+      expect({ ...carried({}, 'constructor', 'toString.name', '__proto__') }).toEqual({});
+      for (const response of [undefined, null, 'text', []]) expect({ ...carried(response, 'id') }).toEqual({});
+      expect(carried({}, 'id').constructor).toBeUndefined();
+    });
+
+    it('a string of more than 2,048 bytes is left out, however few characters it has', () => {
+      const fields = carried({ a: 'x'.repeat(2048), b: 'x'.repeat(2049), c: 'é'.repeat(1025) }, 'a', 'b', 'c');
+      expect(Object.keys(fields)).toEqual(['a']);
+    });
   });
 
   describe('a re-issued token', () => {

@@ -61,8 +61,8 @@ export const BROKEN_CORES = {
     ['callers are told to come again at once', 'const MIN_WAIT_MS = 100;', 'const MIN_WAIT_MS = 0;'],
     [
       'messages of sources are kept as they are',
-      "error.message.replaceAll(accessKey, '[access key]')",
-      'error.message',
+      "text.replaceAll(accessKey, '[access key]')",
+      'text',
     ],
   ],
   'failures/rejections': [
@@ -176,11 +176,11 @@ export const BROKEN_CORES = {
     ],
   ],
   'registry/flight': [
-    ['an abort leaves its caller waiting', '    waiter.reject(waiter.signal.reason);\n', ''],
+    ['an abort leaves its caller waiting', '    waiter.reject(waiter.signal?.reason);\n', ''],
     [
       'an abort fails all who wait',
-      '    waiter.reject(waiter.signal.reason);\n',
-      '    flight.reject(waiter.signal.reason);\n    waiter.reject(waiter.signal.reason);\n',
+      '    waiter.reject(waiter.signal?.reason);\n',
+      '    flight.reject(waiter.signal?.reason);\n    waiter.reject(waiter.signal?.reason);\n',
     ],
   ],
 };

@@ -1,5 +1,7 @@
 /** Derives check results, recommended options and sandbox options from a parsed answer. Pure. */
 
+import { TOKEN_PATH } from '../environment.ts';
+import { type RequestShape, shapeAsCode, textAsCode } from '../request-shape.ts';
 import { agree, jwtLifetimeMs, type ParsedAnswer, type ParsedLifetime, type Path } from './answer.ts';
 import type { CheckResult } from './report.ts';
 
@@ -106,15 +108,22 @@ const seconds = (ms: number): string => `${Math.round(ms / 100) / 10} s`;
 export interface Observed {
   /** Whether a second token revoked the first, if that was tried. */
   readonly revokesPrevious: boolean | undefined;
-  /** Whether the service refused JSON and accepted a form. */
-  readonly usesForm: boolean;
+  /** The shape of the request that brought the token. */
+  readonly shape: RequestShape;
+  /** The base URL, if it was not the one that was given. */
+  readonly baseUrl: URL | undefined;
+  /** What was sent: not to be printed. */
+  readonly sent: readonly string[];
 }
 
 /** The options that an integration with this service should set, as lines of code; empty if the defaults fit. */
-export function optionsFor(answer: ParsedAnswer, { revokesPrevious, usesForm }: Observed, nowMs: number): string[] {
+export function optionsFor(answer: ParsedAnswer, observed: Observed, nowMs: number): string[] {
+  const { revokesPrevious, shape, baseUrl, sent } = observed;
   const expiry = expiryFor(answer, nowMs);
+  const tokenRequest = shapeAsCode(shape, sent);
   return [
-    ...(usesForm ? ['tokenRequest: formRequest()'] : []),
+    ...(baseUrl ? [`baseUrl: ${textAsCode(baseUrl.href.replace(/\/$/, ''), sent)}`] : []),
+    ...(tokenRequest ? [`tokenRequest: ${tokenRequest}`] : []),
     ...(isAt(answer.path, 'access_token') && isAt(answer.tokenType?.path, 'token_type')
       ? []
       : [parseResponseFor(answer)]),
@@ -156,7 +165,7 @@ function isUsable(lifetime: ParsedLifetime | undefined): lifetime is ParsedLifet
 /** Options of a sandbox that answers like this service, and the differences that remain. */
 export function sandboxLike(
   answer: ParsedAnswer,
-  { revokesPrevious, usesForm }: Observed,
+  { revokesPrevious, shape }: Observed,
   nowMs: number,
 ): { sandbox: object; differences: string[] } {
   const { path, tokenType, lifetime, jwt } = answer;
@@ -164,7 +173,7 @@ export function sandboxLike(
   const statedMs = isUsable(lifetime) ? lifetime.lifetimeMs : Number.POSITIVE_INFINITY;
   const lifetimeMs = jwtMs !== undefined && jwtMs > 0 ? Math.min(statedMs, jwtMs) : statedMs;
   const profile = {
-    ...(usesForm && { acceptForms: true }),
+    ...((shape.encoding ?? 'json') !== 'json' && { acceptForms: true }),
     ...shapeFor(answer),
     tokenFormat: jwt ? 'jwt' : 'opaque',
     ...(revokesPrevious !== undefined && { revokePrevious: revokesPrevious }),
@@ -175,6 +184,8 @@ export function sandboxLike(
   };
   const fields = sandboxFields(profile);
   const differences = [
+    ...(shape.path !== undefined && shape.path !== TOKEN_PATH ? ['the path of the token endpoint'] : []),
+    ...(shape.parameters ? ['the names of the parameters'] : []),
     ...differenceOf('token', path, fields.token),
     ...differenceOf('token type', tokenType?.path, fields.type),
     ...differenceOf('lifetime', lifetime?.path, fields.lifetime),

@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { EXIT, readFlags, type Terminal, UsageError } from '../command.ts';
 import { CREDENTIALS_USAGE, readCredentials } from '../environment.ts';
 import { NETWORK_FLAGS, NETWORK_USAGE, readNetwork } from '../network.ts';
+import { readShape, SHAPE_FLAGS, SHAPE_USAGE } from '../request-shape.ts';
 import { Examination } from './examination.ts';
 import { PROBE_FLAGS, PROBE_USAGE, readProbe } from './probe-plan.ts';
 import { describeReport, type Report } from './report.ts';
@@ -15,6 +16,8 @@ secret. Credentials are read from the environment:
 
 ${CREDENTIALS_USAGE}
 
+${SHAPE_USAGE}
+                          Without --form, --basic or OTR_TOKEN_ENCODING, all three are tried
 ${PROBE_USAGE}
   --allow-revocation      with --probe-url: obtain a second token and see whether it revokes the first. This may revoke
                           a token of this owner that is in use elsewhere
@@ -34,6 +37,7 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
     'write-profile': { type: 'string' },
     timeout: { type: 'string' },
     'allow-insecure-http': { type: 'boolean' },
+    ...SHAPE_FLAGS,
     ...PROBE_FLAGS,
     ...NETWORK_FLAGS,
   });
@@ -43,10 +47,11 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   }
   const allowInsecureHttp = flags['allow-insecure-http'] ?? false;
   const timeoutMs = timeoutOf(flags.timeout);
-  const credentials = readCredentials(terminal, allowInsecureHttp);
+  const shape = readShape(flags, terminal);
+  const credentials = readCredentials(terminal, allowInsecureHttp, shape.path);
   const plan = readProbe(flags, credentials, allowInsecureHttp);
   const network = readNetwork(flags, credentials.baseUrl, terminal);
-  const examination = new Examination(credentials, network, terminal.signal, { timeoutMs, allowInsecureHttp });
+  const examination = new Examination(credentials, network, terminal.signal, { timeoutMs, allowInsecureHttp, shape });
   let report: Report;
   try {
     report = await examination.run(plan, revocation);

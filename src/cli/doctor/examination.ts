@@ -1,10 +1,12 @@
-import { formRequest, OwnerTokenError, type TokenRequestShape } from '../../index.ts';
+import { OwnerTokenError } from '../../index.ts';
 import { withDeadline } from '../deadline.ts';
 import type { Credentials } from '../environment.ts';
 import type { Network } from '../network.ts';
+import { makeShape, type RequestShape } from '../request-shape.ts';
 import { TokenService } from '../token-service.ts';
 import { type ParsedAnswer, parseAnswer } from './answer.ts';
-import { checksOn, optionsFor, sandboxLike } from './checks.ts';
+import { type Attempt, mostTelling, nextAttempt, othersIn, type Refusal, wordsFor } from './attempts.ts';
+import { checksOn, type Observed, optionsFor, sandboxLike } from './checks.ts';
 import { foreignFailure } from './failure.ts';
 import { checkName, checkTls, clockDifference } from './network.ts';
 import { judgeRevocation, probe, tryToken } from './probe.ts';
@@ -15,10 +17,14 @@ interface Settings {
   /** Deadline of each step. */
   readonly timeoutMs: number;
   readonly allowInsecureHttp: boolean;
+  /** The shape of the request, as far as it was given. */
+  readonly shape: RequestShape;
 }
 
 /** The step's own deadline is later than the endpoint's, whose error says more, also on a busy machine. */
 const STEP_GRACE_MS = 500;
+
+type RefusedBy = Refusal & { readonly service: TokenService };
 
 /** The examination of one service. Each step has its own deadline; a step whose precondition failed is skipped. */
 export class Examination {
@@ -26,11 +32,11 @@ export class Examination {
   readonly #settings: Settings;
   readonly #credentials: Credentials;
   readonly #network: Network;
-  /** Another one once a form has succeeded where JSON was refused. */
-  #service: TokenService;
-  #usesForm = false;
-  /** What became of a form that was refused too. */
-  #triedForm = '';
+  /** That of the attempt that brought a token, or of the refusal that tells most; undefined before the first. */
+  #service: TokenService | undefined;
+  #obtained: Attempt | undefined;
+  /** What became of the other attempts. */
+  #triedOthers = '';
   readonly #checks: CheckResult[] = [];
   #answer: ParsedAnswer | undefined;
 
@@ -39,16 +45,17 @@ export class Examination {
     this.#network = network;
     this.#signal = signal;
     this.#settings = settings;
-    this.#service = this.#serviceWith(undefined);
   }
 
-  #serviceWith(tokenRequest: TokenRequestShape | undefined): TokenService {
+  #serviceFor({ credentials, encoding }: Attempt): TokenService {
+    const { shape, ...settings } = this.#settings;
+    const tokenRequest = makeShape({ ...shape, encoding, path: credentials.tokenPath });
     const parseResponse = (body: unknown) => this.#parse(body);
-    return new TokenService(this.#credentials, this.#network, { ...this.#settings, parseResponse, tokenRequest });
+    return new TokenService(credentials, this.#network, { ...settings, parseResponse, tokenRequest });
   }
 
   close(): void {
-    this.#service.close();
+    this.#service?.close();
   }
 
   async run(plan: ProbePlan | undefined, revocation: boolean): Promise<Report> {
@@ -56,7 +63,7 @@ export class Examination {
     await this.#step('name', [], () => checkName(baseUrl, this.#network));
     await this.#step('tls', ['name'], (signal) => checkTls(baseUrl, signal, this.#network));
     await this.#step('token', ['name', 'tls'], (signal) => this.#obtain(signal));
-    this.#checks.push({ check: 'clock', ...clockDifference(this.#service.lastAnswer) });
+    this.#checks.push({ check: 'clock', ...clockDifference(this.#service?.lastAnswer) });
     const answer = this.#answer;
     const nowMs = Date.now();
     if (answer) this.#checks.push(...checksOn(answer, nowMs));
@@ -64,13 +71,24 @@ export class Examination {
     if (plan) await this.#probe(plan);
     if (answer) this.#judgeOwner(plan);
     if (plan && revocation) await this.#revoke(plan);
-    const revokes = this.#factOf('revocation', 'revokesPrevious') as boolean | undefined;
+    const observed = this.#observed();
     return {
       ok: !this.#checks.some(({ status }) => status === 'failed'),
       checks: this.#checks,
-      options: answer ? optionsFor(answer, { revokesPrevious: revokes, usesForm: this.#usesForm }, nowMs) : [],
+      options: answer ? optionsFor(answer, observed, nowMs) : [],
       differences: [],
-      ...(answer && sandboxLike(answer, { revokesPrevious: revokes, usesForm: this.#usesForm }, nowMs)),
+      ...(answer && sandboxLike(answer, observed, nowMs)),
+    };
+  }
+
+  #observed(): Observed {
+    const { clientId, clientSecret, accessKey } = this.#credentials;
+    const { credentials = this.#credentials, encoding } = this.#obtained ?? {};
+    return {
+      revokesPrevious: this.#factOf('revocation', 'revokesPrevious') as boolean | undefined,
+      shape: { ...this.#settings.shape, encoding, path: credentials.tokenPath },
+      baseUrl: credentials.tokenPath === this.#settings.shape.path ? undefined : credentials.baseUrl,
+      sent: [clientId, clientSecret, accessKey],
     };
   }
 
@@ -111,42 +129,43 @@ export class Examination {
     });
   }
 
+  /** Tries the shapes of a request until one brings a token, and keeps the service of that one, or of the most telling refusal. */
   async #obtain(signal: AbortSignal): Promise<Result> {
     const startedMs = performance.now();
-    let refusal: OwnerTokenError | undefined;
-    try {
-      await this.#requestToken(signal);
-    } catch (error) {
-      if (!mayExpectForm(error)) throw error;
-      refusal = error;
-      await this.#tryForm(error, signal);
+    const refusals: RefusedBy[] = [];
+    const { shape } = this.#settings;
+    for (;;) {
+      const attempt = nextAttempt(this.#credentials, shape, refusals);
+      if (!attempt) throw this.#refusedBy(refusals);
+      const service = this.#serviceFor(attempt);
+      try {
+        await service.endpoint.requestToken(this.#credentials.accessKey, { signal });
+        this.#keep(service, refusals);
+        this.#obtained = attempt;
+        return obtainedIn(Math.round(performance.now() - startedMs), attempt, shape, refusals);
+      } catch (error) {
+        refusals.push({ ...attempt, service, error: error as OwnerTokenError });
+        if (this.#signal.aborted) throw this.#refusedBy(refusals);
+      }
     }
-    const tookMs = Math.round(performance.now() - startedMs);
-    const facts = { tookMs, encoding: refusal ? 'form' : 'json' };
-    if (!refusal) return { status: 'ok', text: `obtained in ${tookMs} ms`, facts };
-    return { status: 'warning', text: `obtained with a form; with JSON ${refusal.message}`, facts };
   }
 
-  /** One more request, as a form. Throws the refusal of the JSON if that is refused too. */
-  async #tryForm(refusal: OwnerTokenError, signal: AbortSignal): Promise<void> {
-    const service = this.#serviceWith(formRequest());
-    try {
-      await service.endpoint.requestToken(this.#credentials.accessKey, { signal });
-    } catch (error) {
-      service.close();
-      this.#signal.throwIfAborted();
-      const { status, oauthError } = error as Partial<OwnerTokenError>;
-      this.#triedForm = ` A form was tried as well: ${oauthError ?? status ?? 'no answer'}.`;
-      if (oauthError === 'invalid_client') this.#triedForm += ' If the secret is right, try basicAuthRequest().';
-      throw refusal;
-    }
-    this.#service.close();
-    this.#service = service;
-    this.#usesForm = true;
+  #refusedBy(refusals: readonly RefusedBy[]): OwnerTokenError {
+    const told = mostTelling(refusals);
+    this.#keep(told.service, refusals);
+    this.#triedOthers = othersIn(refusals, told);
+    return told.error;
+  }
+
+  /** Closes the services of the other attempts. */
+  #keep(kept: TokenService, refusals: readonly RefusedBy[]): void {
+    for (const { service } of refusals) if (service !== kept) service.close();
+    this.#service = kept;
   }
 
   async #requestToken(signal: AbortSignal): Promise<string> {
-    return (await this.#service.endpoint.requestToken(this.#credentials.accessKey, { signal })).token;
+    const { endpoint } = this.#service as TokenService;
+    return (await endpoint.requestToken(this.#credentials.accessKey, { signal })).token;
   }
 
   #parse(body: unknown): { token: string; tokenType?: string } {
@@ -186,14 +205,15 @@ export class Examination {
 
   async #refusal(error: OwnerTokenError): Promise<Result> {
     const { code, failureScope, status, oauthError, retryAfterMs, cause } = error;
-    const { errorDescription } = this.#service;
+    const service = this.#service as TokenService;
+    const { errorDescription } = service;
     const facts = { code, failureScope, status, oauthError, errorDescription, retryAfterMs, cause: cause?.code };
     const causeText = cause?.code ? `, cause ${cause.code}` : '';
-    const diagnosis = await this.#service.diagnose(error, this.#signal);
+    const diagnosis = await service.diagnose(error, this.#signal);
     const hint =
       ' Without an error code of RFC 6749 the library cannot tell whether this refusal concerns the owner or the client: see classifyFailure.';
-    const isUnnamed = this.#service.refusedWithoutCode && code !== 'invalid_response';
-    const advice = `${diagnosis}${this.#triedForm}${isUnnamed ? hint : ''}`;
+    const isUnnamed = service.refusedWithoutCode && code !== 'invalid_response';
+    const advice = `${diagnosis}${this.#triedOthers}${isUnnamed ? hint : ''}`;
     return {
       status: 'failed',
       text: `${error.message}; code ${code}, scope ${failureScope}${causeText}`,
@@ -207,10 +227,18 @@ export class Examination {
   }
 }
 
-/** Whether a service that refuses JSON in this way may expect a form. */
-function mayExpectForm(error: unknown): error is OwnerTokenError {
-  if (!(error instanceof OwnerTokenError)) return false;
-  return error.status === 415 || ['invalid_request', 'unsupported_grant_type'].includes(error.oauthError ?? '');
+/** The result of the token check. It is a warning if something other than the given shape was needed. */
+function obtainedIn(tookMs: number, attempt: Attempt, given: RequestShape, refusals: readonly Refusal[]): Result {
+  const { encoding } = attempt;
+  const facts = { tookMs, encoding };
+  const [first] = refusals;
+  if (first) {
+    const how =
+      first.encoding === encoding ? 'with OTR_BASE_URL as the complete token URL' : `with ${wordsFor(attempt)}`;
+    return { status: 'warning', text: `obtained ${how}; with ${wordsFor(first)} ${first.error.message}`, facts };
+  }
+  const how = given.encoding === undefined ? '' : `, with ${wordsFor(attempt)}`;
+  return { status: 'ok', text: `obtained in ${tookMs} ms${how}`, facts };
 }
 
 const isUsable = ({ status }: CheckResult): boolean => status === 'ok' || status === 'warning';

@@ -1,6 +1,7 @@
 /** Starts a sandbox from the command's flags, chooses its ports, and words its errors in terms of those flags. */
 
 import { existsSync, readFileSync, statSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { OwnerTokenError } from '../../index.ts';
 import { type Sandbox, type SandboxOptions, StateFileError, startSandbox } from '../../sandbox/index.ts';
 import { UsageError } from '../command.ts';
@@ -75,21 +76,22 @@ function numberOf(flag: string, value: string): number {
   return Number(value);
 }
 
-/** Errors never quote the file: it may hold secrets. */
+/** Errors name the file, and never quote it: it may hold secrets. Nor do they quote what is no path, such as its content. */
 function readConfig(path: string): SandboxOptions {
   let text: string;
+  const file = /^[^"'{}\p{C}]{1,255}$/u.test(path) ? resolve(path) : 'the file';
   try {
     text = readFileSync(path, 'utf8');
   } catch (error) {
-    throw new UsageError(`--config: the file cannot be read (${(error as NodeJS.ErrnoException).code})`);
+    throw new UsageError(`--config: ${file} cannot be read (${(error as NodeJS.ErrnoException).code})`);
   }
   try {
     const options: unknown = JSON.parse(text);
     if (typeof options === 'object' && options !== null && !Array.isArray(options)) return options;
   } catch {
-    throw new UsageError('--config: the file is not JSON');
+    throw new UsageError(`--config: ${file} is not JSON`);
   }
-  throw new UsageError('--config: expected a JSON object with options of startSandbox');
+  throw new UsageError(`--config: ${file} holds no JSON object with options of startSandbox`);
 }
 
 /** The ports stored in a state file. A path that cannot be used is reported when the sandbox opens it. */

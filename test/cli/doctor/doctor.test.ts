@@ -263,29 +263,44 @@ describe('the recommended options', () => {
 });
 
 describe('the form of the request', () => {
-  /** A service that takes a form only, refuses anything else in this way, and counts its requests. */
-  async function examineForm(refusal: [status: number, body: object], clientAuth: 'post' | 'basic' = 'post') {
-    let requests = 0;
-    const examined = await examineService((request, response) => {
-      requests++;
+  type Refused = [status: number, body: object];
+  const issued = '{"access_token":"t","token_type":"Bearer","expires_in":60}';
+
+  /** A service with this path that takes one encoding, refuses each other one in its way, and counts its requests. */
+  async function examineEncoded(
+    refused: Partial<Record<'json' | 'form' | 'basic', Refused>>,
+    { path = '/auth/v1/token', base = '', args = [] as string[], env = {} } = {},
+  ) {
+    const requests: string[] = [];
+    const service: RequestListener = (request, response) => {
       const isForm = request.headers['content-type'] === 'application/x-www-form-urlencoded';
-      if (!isForm) response.writeHead(refusal[0]).end(JSON.stringify(refusal[1]));
-      else if (clientAuth === 'basic') response.writeHead(401).end('{"error":"invalid_client"}');
-      else response.end('{"access_token":"t","token_type":"Bearer","expires_in":60}');
+      const encoding = request.headers.authorization ? 'basic' : isForm ? 'form' : 'json';
+      if (request.method === 'POST') requests.push(request.url === path ? encoding : `${encoding} ${request.url}`);
+      const [status, body] = request.url === path ? (refused[encoding] ?? [200]) : [404, {}];
+      response.writeHead(status).end(body ? JSON.stringify(body) : issued);
+    };
+    return withServer(service, async (port) => {
+      const url = `http://127.0.0.1:${port}`;
+      const examined = await examine({ ...CANARIES, ...env, OTR_BASE_URL: url + base }, args);
+      return { ...examined, requests, url };
     });
-    return { ...examined, requests };
   }
 
-  it.each<[number, object]>([
+  const MISREAD: Refused[] = [
     [400, { error: 'invalid_request', error_description: 'Missing form parameter: grant_type' }],
     [400, { error: 'unsupported_grant_type' }],
+    [401, { error: 'invalid_client' }],
+    [403, {}],
     [415, {}],
-  ])('a form is tried once if JSON is refused with %d and %j, and its option is recommended', async (status, body) => {
-    const { code, report, of, requests } = await examineForm([status, body]);
-    expect({ code, requests }).toEqual({ code: 0, requests: 2 });
+    [500, {}],
+  ];
+
+  it.each(MISREAD)('a form is tried if JSON is refused with %d and %j, and recommended', async (...json) => {
+    const { code, report, of, requests } = await examineEncoded({ json });
+    expect({ code, requests }).toEqual({ code: 0, requests: ['json', 'form'] });
     expect(of('token')).toMatchObject({
       status: 'warning',
-      text: expect.stringMatching(`obtained with a form; with JSON .*${status}`),
+      text: expect.stringMatching(`obtained with a form; with JSON .*${json[0]}`),
       facts: { encoding: 'form' },
     });
     expect(of('clock')?.status).toBe('ok');
@@ -293,20 +308,126 @@ describe('the form of the request', () => {
     expect(report).toMatchObject({ sandbox: { profile: { acceptForms: true } }, differences: [] });
   });
 
-  it('a form that is refused too leaves the first refusal, and says what became of the form', async () => {
-    const { code, of, requests } = await examineForm([400, { error: 'invalid_request' }], 'basic');
-    expect({ code, requests }).toEqual({ code: 1, requests: 2 });
-    expect(of('token')).toMatchObject({ status: 'failed', facts: { status: 400, oauthError: 'invalid_request' } });
-    expect(of('token')?.advice).toContain('A form was tried as well: invalid_client.');
-    expect(of('token')?.advice).toContain('basicAuthRequest()');
+  it.each(MISREAD)('HTTP Basic is tried if JSON and a form are refused with %d and %j', async (...refused) => {
+    const { code, report, of, requests } = await examineEncoded({ json: refused, form: refused });
+    expect({ code, requests }).toEqual({ code: 0, requests: ['json', 'form', 'basic'] });
+    expect(of('token')?.text).toMatch(/^obtained with HTTP Basic; with JSON /);
+    expect(report.options).toEqual(['tokenRequest: basicAuthRequest()']);
   });
 
-  it.each<[number, object]>([
-    [401, { error: 'invalid_client' }],
+  it('the refusal by a service that understood the request is reported, and what became of the others', async () => {
+    const unread: Refused = [400, { error: 'invalid_request' }];
+    const { code, of } = await examineEncoded({
+      json: unread,
+      form: [401, { error: 'invalid_client' }],
+      basic: unread,
+    });
+    expect(code).toBe(1);
+    expect(of('token')).toMatchObject({ status: 'failed', facts: { status: 401, oauthError: 'invalid_client' } });
+    expect(of('token')?.advice).toContain('Tried as well: JSON (invalid_request), HTTP Basic (invalid_request).');
+    const known = await examineEncoded({ json: unread, form: [401, {}], basic: [400, { error: 'invalid_scope' }] });
+    expect(known.of('token')?.facts).toMatchObject({ oauthError: 'invalid_scope' });
+  });
+
+  it.each<Refused>([
     [400, { error: 'invalid_grant' }],
-    [500, {}],
-  ])('a form is not tried if the answer is %d and %j', async (status, body) => {
-    expect(await examineForm([status, body])).toMatchObject({ code: 1, requests: 1 });
+    [400, { error: 'unauthorized_client' }],
+    [429, {}],
+    [503, {}],
+  ])('no other encoding is tried if the answer is %d and %j', async (...json) => {
+    expect(await examineEncoded({ json })).toMatchObject({ code: 1, requests: ['json'] });
+  });
+
+  it('an encoding that is given is the only one that is tried', async () => {
+    const refused: Refused = [401, { error: 'invalid_client' }];
+    const given = await examineEncoded({ form: refused }, { args: ['--form'] });
+    expect(given).toMatchObject({ code: 1, requests: ['form'] });
+    const named = await examineEncoded({ json: refused }, { env: { OTR_TOKEN_ENCODING: 'json' } });
+    expect(named).toMatchObject({ code: 1, requests: ['json'] });
+    const basic = await examineEncoded({}, { args: ['--basic'] });
+    expect(basic.of('token')).toMatchObject({
+      status: 'ok',
+      text: expect.stringMatching(/^obtained in \d+ ms, with HTTP Basic$/),
+    });
+    expect(basic.report.options).toEqual(['tokenRequest: basicAuthRequest()']);
+  });
+
+  it('a complete token URL is split, whether or not it looks like one', async () => {
+    for (const path of ['/oauth2/v2.0/token', '/login/', '/api/authenticate']) {
+      const { code, report, requests, url, err, of } = await examineEncoded({ json: [415, {}] }, { path, base: path });
+      expect(code).toBe(0);
+      expect(requests.at(-1)).toBe('form');
+      expect(report.options).toEqual([`baseUrl: '${url}'`, `tokenRequest: formRequest({ path: '${path}' })`]);
+      expect(report.differences).toEqual(['the path of the token endpoint']);
+      if (path.endsWith('token')) expect(err).toContain('OTR_BASE_URL is a complete token URL');
+      else expect(of('token')?.text).toContain('responded with 404');
+    }
+    const json = await examineEncoded({}, { path: '/login', base: '/login' });
+    expect(json.of('token')?.text).toMatch(/^obtained with OTR_BASE_URL as the complete token URL; with JSON .*404/);
+  });
+
+  it('the documented path at the end of OTR_BASE_URL is no mistake that matters', async () => {
+    for (const base of ['/auth/v1/token', '/auth/v1/token/']) {
+      const { code, err, report, requests } = await examineEncoded({}, { base });
+      expect({ code, requests, options: report.options }).toEqual({ code: 0, requests: ['json'], options: [] });
+      expect(err).toContain('OTR_BASE_URL ends with /auth/v1/token, which is appended anyway');
+    }
+    const mounted = await examineEncoded({}, { path: '/x/auth/v1/token', base: '/x/auth/v1/token' });
+    expect(mounted).toMatchObject({ code: 0, requests: ['json'] });
+  });
+
+  it('an address without a token endpoint is tried as a token URL once, and with a given path not at all', async () => {
+    const { code, of, requests } = await examineEncoded({}, { path: '/right', base: '/wrong' });
+    expect({ code, requests }).toEqual({ code: 1, requests: ['json /wrong/auth/v1/token', 'json /wrong'] });
+    expect(of('token')?.advice).toContain('Tried as well: JSON at the other address (404).');
+    const args = ['--token-path', '/x'];
+    const given = await examineEncoded({}, { path: '/right', base: '/wrong', args });
+    expect(given.requests).toEqual(['json /wrong/x']);
+    expect(given.of('token')?.advice).toContain('Are OTR_BASE_URL and the path of the token endpoint right?');
+  });
+
+  it('path, names and further parameters come from flags or variables, and are recommended', async () => {
+    const env = {
+      OTR_TOKEN_PATH: '/p?v=1',
+      OTR_TOKEN_PARAMETERS: 'accessKey=te-nant&clientId=id',
+      OTR_TOKEN_EXTRA: 'audience=it%27s+"x"',
+    };
+    const byEnv = await examineEncoded({ json: [415, {}] }, { path: '/p?v=1', env });
+    const [option] = byEnv.report.options;
+    expect(option).toBe(
+      `tokenRequest: formRequest({ path: '/p?v=1', parameters: { accessKey: 'te-nant', clientId: 'id' }, extra: { audience: 'it\\'s "x"' } })`,
+    );
+    expect(byEnv.report.differences).toEqual(['the path of the token endpoint', 'the names of the parameters']);
+    const args = ['--token-path', '/q', '--parameter', 'accessKey=scope', '--extra', 'api-version=a=b', '--basic'];
+    const byFlag = await examineEncoded({}, { path: '/q', args, env });
+    expect(byFlag.report.options).toEqual([
+      `tokenRequest: basicAuthRequest({ path: '/q', parameters: { accessKey: 'scope' }, extra: { 'api-version': 'a=b' } })`,
+    ]);
+  });
+
+  it('a recommended option shows no secret', async () => {
+    const path = `/${CANARIES.OTR_ACCESS_KEY}/token`;
+    const { report } = await examineEncoded({}, { path, base: path });
+    expect(report.options[1]).toBe(`tokenRequest: jsonRequest({ path: … })`);
+  });
+
+  it.each([
+    [['--form', '--basic'], {}, '--form and --basic: expected one of them'],
+    [[], { OTR_TOKEN_ENCODING: 'xml' }, 'OTR_TOKEN_ENCODING: expected json, form or basic'],
+    [['--parameter', 'scope'], {}, '--parameter: expected NAME='],
+    [['--parameter', 'key=scope'], {}, 'parameters.key: unknown option'],
+    [['--extra', '=x'], {}, '--extra: expected NAME='],
+    [['--extra', 'grant_type=x'], {}, 'extra: expected no name that the shape sends itself'],
+    [['--token-path', '//canary'], {}, 'path: expected a percent-encoded path'],
+  ])('%j and %j are a usage error', async (args, env, expected) => {
+    const { code, err } = await runCommand(['doctor', ...args], {
+      ...CANARIES,
+      ...env,
+      OTR_BASE_URL: 'https://x.invalid',
+    });
+    expect(code).toBe(2);
+    expect(err).toContain(expected);
+    expect(err).not.toContain('canary');
   });
 });
 

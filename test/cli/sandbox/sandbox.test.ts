@@ -276,9 +276,11 @@ describe('sandbox', () => {
     [['--owners=-1'], '- --owners: expected an integer'],
     [['--scenario', 'flood'], '--scenario: expected all, or one of cold-start'],
     [['--prot', '1'], 'did you mean --port?'],
-    [['--config', join(folder, 'none.json')], '--config: the file cannot be read (ENOENT)'],
-    [['--config', file('broken.json', '{"owners"')], '--config: the file is not JSON'],
-    [['--config', file('list.json', '[]')], '--config: expected a JSON object'],
+    [['--config', join(folder, 'none.json')], `--config: ${join(folder, 'none.json')} cannot be read (ENOENT)`],
+    [['--config', 'none.json'], `--config: ${join(process.cwd(), 'none.json')} cannot be read (ENOENT)`],
+    [['--config', '{"seed":7}'], '--config: the file cannot be read (ENOENT)'],
+    [['--config', file('broken.json', '{"owners"')], `--config: ${join(folder, 'broken.json')} is not JSON`],
+    [['--config', file('list.json', '[]')], `--config: ${join(folder, 'list.json')} holds no JSON object`],
     [['--config', file('typo.json', '{"owner":1}')], 'owner: unknown option; expected one of'],
   ])('the sandbox command rejects %j with the reason', async (args, why) => {
     const ended = await runCommand(['sandbox', ...args]);

@@ -1,0 +1,24 @@
+/** Redirects away from the origins that may have the token: they are followed as `fetch` does, without any credentials. */
+
+/** Headers for one origin alone, besides those that present the token. `fetch` removes them from a redirect to another. */
+export const CREDENTIAL_HEADERS: readonly string[] = ['authorization', 'cookie', 'proxy-authorization'];
+
+/**
+ * Whether a redirect leads to an origin that may not have the token.
+ *
+ * @throws {TypeError} if it must not be followed at all: it leads from https to http, or to neither.
+ */
+export function leaves({ check }: { check(url: string | URL): void }, from: string | URL, to: string | URL): boolean {
+  const { protocol } = new URL(to);
+  if (protocol !== 'https:' && protocol !== 'http:')
+    throw new TypeError('fetch failed: a redirect leads to no http(s) URL');
+  if (protocol === 'http:' && new URL(from).protocol === 'https:') {
+    throw new TypeError('fetch failed: a redirect leads from https to http');
+  }
+  try {
+    check(to);
+    return false;
+  } catch {
+    return true;
+  }
+}
