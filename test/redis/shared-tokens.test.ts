@@ -41,6 +41,26 @@ function watched<T>(promise: Promise<T>): { value?: T; error?: unknown; settled:
 }
 
 describe('sharing', () => {
+  it('fields of the answer reach every replica with the token, sealed', async () => {
+    const source = new FleetSource((call) =>
+      call.succeed({ response: { expires_in: 3600, instance_url: 'https://eu1.example' } }),
+    );
+    const fleet = new ModelFleet(source);
+    const stored: string[] = [];
+    const { run } = fleet.model;
+    fleet.model.run = (name, key, args) => {
+      stored.push(JSON.stringify([key, args]));
+      return run.call(fleet.model, name, key, args);
+    };
+    const registry = { responseFields: ['instance_url'] };
+    for (const replica of [fleet.replica({ registry }), fleet.replica({ registry })]) {
+      expect({ ...(await replica.registry.getToken(KEY)).response }).toEqual({ instance_url: 'https://eu1.example' });
+      await fleet.pass(100);
+    }
+    expect(source.calls).toHaveLength(1);
+    expect(stored.join()).not.toContain('eu1');
+  });
+
   it('a cache hit runs no script, whatever the state of Redis', async () => {
     const fleet = new ModelFleet();
     const { registry } = fleet.replica();

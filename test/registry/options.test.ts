@@ -34,6 +34,7 @@ it('default options are those of the documentation', () => {
     longestRequestMs: 30_000,
     name: 'default',
     refreshWindow: [0.6, 0.8],
+    responseFields: [],
     pauses: {
       owner: { baseMs: 1_000, capMs: 300_000 },
       client: { baseMs: 500, capMs: 30_000 },
@@ -123,6 +124,7 @@ describe('options', () => {
   });
 
   const WINDOW = 'refreshWindow: expected two shares of the lifetime [from, to] with 0 < from <= to <= 1';
+  const FIELDS = 'responseFields: expected a list of up to 16 different names';
   const LOGGER =
     'logger: expected a logger with debug, info and warn, or one of trace, debug, info, warn, error, fatal, silent';
   const NAME = 'name: expected a name of 1 to 100 characters';
@@ -154,6 +156,11 @@ describe('options', () => {
     ['refreshWindow', ['0.5', 0.6], WINDOW],
     ['refreshWindow', [0.5, '0.6'], WINDOW],
     ['refreshWindow', { 0: 0.5, 1: 0.6, length: 2 }, WINDOW],
+    ['responseFields', 'scope', FIELDS],
+    ['responseFields', [''], FIELDS],
+    ['responseFields', [7], FIELDS],
+    ['responseFields', ['scope', 'scope'], FIELDS],
+    ['responseFields', Array.from({ length: 17 }, (_, n) => `f${n}`), FIELDS],
     ['logger', 'verbose', LOGGER],
     ['logger', { debug() {}, info() {} }, LOGGER],
     ['fingerprintKey', new Uint8Array(15), KEY],

@@ -73,7 +73,8 @@ async function startOidcProvider(): Promise<Running> {
       },
     },
   });
-  handle = provider.callback();
+  const callback = provider.callback();
+  handle = (request, response) => void callback(request, response);
   const endpoints = { path: '/token', introspection: '/token/introspection', revocation: '/token/revocation' };
   return { ...running, ...endpoints };
 }
@@ -96,9 +97,16 @@ async function startGlewlwyd(): Promise<Running> {
   const { port, url } = spare;
   const modules = Object.entries({ user: 'user', client: 'client', user_auth_scheme: 'scheme', plugin: 'plugin' });
   const settings = {
-    ...{ bind_address: '127.0.0.1', external_url: `${url}/`, login_url: 'login.html', api_prefix: 'api' },
-    ...{ log_mode: 'console', log_level: 'INFO', session_key: 'GLEWLWYD2_SESSION_ID', hash_algorithm: 'SHA512' },
-    ...{ admin_scope: 'g_admin', profile_scope: 'g_profile' },
+    bind_address: '127.0.0.1',
+    external_url: `${url}/`,
+    login_url: 'login.html',
+    api_prefix: 'api',
+    log_mode: 'console',
+    log_level: 'INFO',
+    session_key: 'GLEWLWYD2_SESSION_ID',
+    hash_algorithm: 'SHA512',
+    admin_scope: 'g_admin',
+    profile_scope: 'g_profile',
     ...Object.fromEntries(modules.map(([name, at]) => [`${name}_module_path`, `/usr/lib/glewlwyd/${at}`])),
   };
   const lines = Object.entries(settings).map(([name, value]) => `${name}="${value}"`);
@@ -131,10 +139,19 @@ async function setUpGlewlwyd(api: string): Promise<void> {
   await post('/scope/', { name: 'api', password_required: false });
   const names = ['code', 'implicit', 'password', 'refresh'].map((name) => [`auth-type-${name}-enabled`, false]);
   const parameters = {
-    ...{ url: 'glwd', 'jwt-type': 'sha', 'jwt-key-size': '256', key: 'k'.repeat(32), scope: [] },
-    ...{ 'access-token-duration': 600, 'refresh-token-duration': 600, 'code-duration': 600 },
-    ...{ 'auth-type-client-enabled': true, 'refresh-token-rolling': false, ...Object.fromEntries(names) },
-    ...{ 'introspection-revocation-allowed': true, 'introspection-revocation-allow-target-client': true },
+    url: 'glwd',
+    'jwt-type': 'sha',
+    'jwt-key-size': '256',
+    key: 'k'.repeat(32),
+    scope: [],
+    'access-token-duration': 600,
+    'refresh-token-duration': 600,
+    'code-duration': 600,
+    'auth-type-client-enabled': true,
+    'refresh-token-rolling': false,
+    'introspection-revocation-allowed': true,
+    'introspection-revocation-allow-target-client': true,
+    ...Object.fromEntries(names),
   };
   await post('/mod/plugin/', { module: 'oauth2-glewlwyd', name: 'glwd', display_name: '', parameters, enabled: true });
   const client = { client_id: 'basic', confidential: true, password: SECRET, client_secret: SECRET, enabled: true };
@@ -213,12 +230,13 @@ describe.each([...OIDC, ...GLEWLWYD])('%s', (name, start, clientId, shape) => {
       });
     };
     const seen: number[] = [];
-    await using api = await listen(async ({ headers }, response) => {
+    const introspect: (...args: Parameters<RequestListener>) => Promise<void> = async ({ headers }, response) => {
       const answer = await asClient(server.introspection, headers.authorization?.split(' ')[1] ?? '');
       const { active } = (await answer.json()) as { active: boolean };
       seen.push(active ? 200 : 401);
       response.writeHead(active ? 200 : 401).end();
-    });
+    };
+    await using api = await listen((...exchange) => void introspect(...exchange));
     const call = registry.ownerFetch('api', { allowedOrigins: [api.url] });
     expect((await call(api.url)).status).toBe(200);
     expect((await asClient(server.revocation, (await registry.getToken('api')).value)).ok).toBe(true);
