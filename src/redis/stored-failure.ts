@@ -4,12 +4,8 @@
  * decides for itself what the failure means for other owners.
  */
 
-import {
-  ERROR_CODES,
-  isStandstill,
-  OwnerTokenError,
-  type OwnerTokenErrorOptions,
-} from '../errors/owner-token-error.ts';
+import type { OwnerTokenErrorOptions } from '../errors/owner-token-error.ts';
+import { ERROR_CODES, isStandstill, OwnerTokenError } from '../errors/owner-token-error.ts';
 import type { Sealer } from './sealing.ts';
 
 /** The sealed JSON. */

@@ -72,6 +72,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
         if (slot) this.#owners.endBackoff(slot);
         this.#requests.scheduler.liftCircuit();
       },
+      isKept: (accessKey) => this.#owners.peek(accessKey) !== undefined,
     });
   }
 
