@@ -2,6 +2,7 @@
 
 export type { OwnerFetch, OwnerFetchOptions } from './calling/owner-fetch.ts';
 export type { Clock } from './clock.ts';
+export { decoratedSource } from './decorated-source.ts';
 export type { EndpointFailure } from './endpoint/classify-failure.ts';
 export type { TokenEndpointOptions } from './endpoint/options.ts';
 export { TokenEndpoint } from './endpoint/token-endpoint.ts';

@@ -149,6 +149,8 @@ export interface SourceNews {
   rejected(accessKey: string, isToken: (token: string) => boolean): void;
   /** The service has issued a token of this owner elsewhere after a failure: lifts its pause and those of all owners. */
   recovered(accessKey: string): void;
+  /** Whether the registry keeps anything for this owner. News of another one would change nothing. */
+  isKept(accessKey: string): boolean;
 }
 
 /**

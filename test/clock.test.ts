@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import {
+  type Clock,
   elapsedMs,
   type Instant,
   onWallClock,
@@ -8,9 +9,10 @@ import {
   stopTimer,
   systemClock,
   Time,
+  within,
 } from '../src/clock.ts';
 import { machine } from './helpers/instants.ts';
-import { ManualClock } from './helpers/manual-clock.ts';
+import { ManualClock, settle } from './helpers/manual-clock.ts';
 import { seeded } from './helpers/seeded.mjs';
 
 const DAY_MS = 86_400_000;
@@ -141,4 +143,41 @@ it('a moment to come is told by the wall clock, never early, and never before no
   expect([5_000, 5_000.1, 6_000, 0].map((ms) => onWallClock(ms, machine()(5_000)))).toEqual([
     ...[1_005_000, 1_005_001, 1_006_000, 1_005_000],
   ]);
+});
+
+describe('work within a time', () => {
+  const given = async (clock: Clock, work: Promise<string>) => within(work, 10, clock, 30);
+
+  it('is given up when the time is up, although the event loop had nothing else to do', async () => {
+    const clock = new ManualClock();
+    const seen: unknown[] = [];
+    void given(clock, new Promise(() => {})).then((result) => seen.push(result));
+    clock.advance(9);
+    await settle();
+    expect(seen).toEqual([]);
+    clock.advance(1);
+    await settle();
+    expect(seen).toEqual([undefined]);
+  });
+
+  it('is given the same time once more while the event loop is busy, but not for ever', async () => {
+    let finish = (_: string) => {};
+    const startedMs = performance.now();
+    // Never idle: each turn of the loop has something to do.
+    const busyUntil = async (ms: number) => {
+      while (performance.now() - startedMs < ms) await new Promise((resolve) => setImmediate(resolve));
+    };
+    const done = given(
+      systemClock,
+      new Promise((resolve) => {
+        finish = resolve;
+      }),
+    );
+    await busyUntil(18);
+    finish('in time');
+    expect(await done).toBe('in time');
+    const late = given(systemClock, new Promise(() => {}));
+    await busyUntil(200);
+    expect(await late).toBeUndefined();
+  });
 });

@@ -8,18 +8,15 @@
 
 export type { SharingEvent, SharingMessage } from './diagnostics.ts';
 export type { SharedTokensOptions } from './options.ts';
-export {
-  fromIoredis,
-  fromNodeRedis,
-  type IoredisClient,
-  type IoredisShardedSubscriber,
-  type IoredisSubscriber,
-  type NodeRedisClient,
-  type NodeRedisShardedSubscriber,
-  type NodeRedisSubscriber,
-  type RedisPort,
-  type RedisSubscribers,
+export type {
+  IoredisClient,
+  IoredisShardedSubscriber,
+  IoredisSubscriber,
+  NodeRedisClient,
+  NodeRedisShardedSubscriber,
+  NodeRedisSubscriber,
 } from './ports.ts';
+export { fromIoredis, fromNodeRedis, type RedisPort, type RedisSubscribers } from './ports.ts';
 export type { RecordScript } from './record-scripts.ts';
 export type { RedisTrouble } from './redis-link.ts';
-export { SharedTokens, type SharingStats } from './shared-tokens.ts';
+export { type FleetMembers, SharedTokens, type SharingStats } from './shared-tokens.ts';

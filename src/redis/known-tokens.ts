@@ -1,13 +1,15 @@
 /**
  * The last token of each owner that this replica requested or shared, by digest. With it the replica names the generation
  * of a rejected token, refuses older tokens that somebody put back into Redis, and recognizes a token that another replica
- * has rejected. Bounded: for an owner that was dropped, the record itself shows the generation again.
+ * has rejected. Bounded by what the registry keeps: for an owner that was dropped, the record itself shows the generation
+ * again.
  */
 
 import { createHash } from 'node:crypto';
 import type { TokenRequest } from '../token-source.ts';
 
-const MAX_KNOWN = 30_000;
+/** From this number of owners on, those that the registry no longer keeps are dropped as new ones come. */
+const MIN_KNOWN = 10_000;
 
 interface Known {
   readonly accessKey: string;
@@ -19,8 +21,12 @@ interface Known {
 }
 
 export class KnownTokens {
-  /** By the name of the owner's record; the least recently stored first. */
+  /** Whether the registry keeps anything for this owner: a token, a failure or a request. */
+  isKept = (_accessKey: string): boolean => false;
+  /** By the name of the owner's record. */
   readonly #known = new Map<string, Known>();
+  /** Goes round and round the table. */
+  #hand = this.#known.entries();
 
   /**
    * @param token empty, with a generation of 0, for an owner without a token yet.
@@ -30,11 +36,18 @@ export class KnownTokens {
     const before = this.#known.get(name);
     const rejected = before?.rejected ?? 0;
     if (token === '' && before) return false;
-    this.#known.delete(name);
+    if (!before) this.#makeRoom();
     this.#known.set(name, { accessKey, digest: digestOf(token), generation, rejected });
-    const [oldest = name] = this.#known.keys();
-    if (this.#known.size > MAX_KNOWN) this.#known.delete(oldest);
     return generation <= rejected;
+  }
+
+  /** Looks at two owners for each new one. That is enough for a table of at most twice the owners that are kept. */
+  #makeRoom(): void {
+    for (let left = this.#known.size < MIN_KNOWN ? 0 : 2; left > 0; left--) {
+      const { value, done } = this.#hand.next();
+      if (done) this.#hand = this.#known.entries();
+      else if (!this.isKept(value[1].accessKey)) this.#known.delete(value[0]);
+    }
   }
 
   /** 0 if it is unknown. */

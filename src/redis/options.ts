@@ -1,7 +1,8 @@
 /** The options of a shared source and their validation. */
 
 import type { Clock } from '../clock.ts';
-import { aClock, aFunction, checkOptions, hasMethods, integer, type OptionRules } from '../option-check.ts';
+import type { OptionRule, OptionRules } from '../option-check.ts';
+import { aClock, aFunction, checkOptions, hasMethods, integer } from '../option-check.ts';
 import { aLogger, aName, type Level, type Logger } from '../reporting/logger.ts';
 import type { TokenSource } from '../token-source.ts';
 import type { RedisPort } from './ports.ts';
@@ -23,7 +24,10 @@ import { SEALING_KEY_BYTES } from './sealing.ts';
  * ```
  */
 export interface SharedTokensOptions {
-  /** The source to share, usually a `TokenEndpoint`. Must have `identity()`, which keeps different clients apart. */
+  /**
+   * The source to share, usually a `TokenEndpoint`. Must have `identity()`, which keeps different clients apart, unless the
+   * option `identity` is given.
+   */
   source: TokenSource;
   /** The user's own client: `fromNodeRedis(client, …)`, `fromIoredis(client, …)`, or a port of your own. */
   redis: RedisPort;
@@ -49,6 +53,18 @@ export interface SharedTokensOptions {
    * would apply the whole quota to itself, and to shared tokens too. Default: none.
    */
   requestsPerSecond?: number | undefined;
+  /**
+   * Used in place of the source's `identity()`, the same in every replica: a text of 1 to 1,000 characters that differs for
+   * other clients and token URLs, or a function that returns one. For a source that cannot tell, such as a `TokenEndpoint` whose
+   * `tokenRequest` fails for placeholder values. If it does not change with the client secret, tokens from before a rotation
+   * are shared until they expire. Default: the source's.
+   */
+  identity?: string | (() => string | Promise<string>) | undefined;
+  /**
+   * What the other replicas, and pages that show the fleet, call this one, such as the name of its pod. Something random is
+   * added. 1 to 64 letters, digits, `_`, `.` and `-`; stored in Redis in the clear. Default: only that.
+   */
+  replica?: string | undefined;
   /** The registry's `name`, for logs and channel messages. Default: `default`. */
   name?: string | undefined;
   /** A logger or a level, as for the registry. Default: silent. */
@@ -59,10 +75,15 @@ export interface SharedTokensOptions {
   random?: (() => number) | undefined;
 }
 
+const aWord: OptionRule = {
+  passes: (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value),
+  expected: '1 to 64 letters, digits, _ . -',
+};
+
 const OPTIONS: OptionRules<SharedTokensOptions> = {
   source: {
-    passes: (value) => hasMethods(value, 'requestToken', 'identity'),
-    expected: 'a source with identity(), without which replicas of different clients would share tokens',
+    passes: (value) => hasMethods(value, 'requestToken'),
+    expected: 'an object with requestToken()',
     isRequired: true,
   },
   redis: {
@@ -79,16 +100,18 @@ const OPTIONS: OptionRules<SharedTokensOptions> = {
     passes: (value) => isBytes(value) && value.length >= 32,
     expected: 'a Uint8Array of at least 32 random bytes',
   },
-  prefix: {
-    passes: (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value),
-    expected: '1 to 64 letters, digits, _ . -',
-  },
+  prefix: aWord,
   redisTimeoutMs: integer(10, 5_000),
   leaseMs: integer(500, 60_000),
   requestsPerSecond: {
     passes: (value) => typeof value === 'number' && value >= 0.01 && value <= 10_000,
     expected: 'a number from 0.01 to 10000',
   },
+  identity: {
+    passes: (value) => typeof value === 'function' || (typeof value === 'string' && /^.{1,1000}$/s.test(value)),
+    expected: 'a text of 1 to 1000 characters, or a function that returns one',
+  },
+  replica: aWord,
   name: aName,
   logger: aLogger,
   clock: aClock,
@@ -97,7 +120,12 @@ const OPTIONS: OptionRules<SharedTokensOptions> = {
 
 /** The checked options. @throws `invalid_options`, listing every problem. */
 export function checkSharedTokensOptions(options: SharedTokensOptions): SharedTokensOptions {
-  return checkOptions('SharedTokens', options, OPTIONS);
+  return checkOptions('SharedTokens', options, OPTIONS, ({ source, identity }, problems) => {
+    if (identity !== undefined || !hasMethods(source, 'requestToken') || hasMethods(source, 'identity')) return;
+    problems.push(
+      'source: expected identity(), or the option identity, without which different clients would share tokens',
+    );
+  });
 }
 
 function isPort(value: unknown): boolean {

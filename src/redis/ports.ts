@@ -209,13 +209,13 @@ export function fromNodeRedis(
   if (common) expectMethods('fromNodeRedis: subscriber', common, 'subscribe', 'unsubscribe');
   if (sharded) expectMethods('fromNodeRedis: shardedSubscriber', sharded, 'sSubscribe', 'sUnsubscribe');
   type Begin = NodeRedisSubscriber['subscribe'];
-  const listen = (begin: Begin, end: Begin): Subscribe => {
-    return async (channel, onMessage) => {
+  const listen =
+    (begin: Begin, end: Begin): Subscribe =>
+    async (channel, onMessage) => {
       const listener = (message: string | Uint8Array) => onMessage(String(message));
       await begin(channel, listener);
       return async () => void (await end(channel, listener));
     };
-  };
   return {
     isReady: () => client.isReady,
     run: runner(

@@ -48,7 +48,7 @@ export const MAX_SHARED_MS = 7 * 86_400_000;
 export const MEMORY_MS = 600_000;
 
 /** How far in the future a time may be stored; a later one is corrupt. */
-export const MAX_AHEAD_MS = { generation: 86_400_000, token: MAX_SHARED_MS, lease: 60_000 } as const;
+export const MAX_AHEAD_MS = { generation: 86_400_000, token: MAX_SHARED_MS, lease: 60_000, fleet: 3.2e11 } as const;
 
 const CLOCK = `
 local time = redis.call('TIME')
@@ -168,26 +168,30 @@ return {'released', text(now)}
 export const ANNOUNCED_MS = 300_000;
 
 /**
- * Lists a replica with the id of its naming key, or removes it. Replies how many replicas are listed, and how many of them
- * have another naming key. Writes in any case, so it shows whether writes work.
+ * Lists a replica with the id of its naming key, and how far the fleet's time is ahead of the server's clock by its estimate; or
+ * removes it. Replies how many replicas are listed, how many of them have another naming key, the furthest ahead of
+ * their estimates, and the names of the first hundred. Writes in any case, so it shows whether writes work.
  */
 export const ANNOUNCE = script(
   'announce',
   `${CLOCK}
-local replica, keyId, isLeaving = ARGV[1], ARGV[2], ARGV[3] == '1'
+local replica, keyId, isLeaving, fleetUs = ARGV[1], ARGV[2], ARGV[3] == '1', tonumber(ARGV[4])
 if redis.pcall('HMGET', KEYS[1], replica).err then redis.call('DEL', KEYS[1]) end
-redis.call('HSET', KEYS[1], replica, keyId .. ' ' .. (isLeaving and '0' or text(now)))
+local seen, ahead = isLeaving and '0' or text(now), text(math.max(0, fleetUs - now))
+redis.call('HSET', KEYS[1], replica, table.concat({keyId, seen, ahead}, ' '))
 redis.call('PEXPIREAT', KEYS[1], text(math.floor(now / 1000) + ${ANNOUNCED_MS}))
-local listed, replicas, others = redis.call('HGETALL', KEYS[1]), 0, 0
+local listed, names, replicas, others, aheadUs = redis.call('HGETALL', KEYS[1]), {}, 0, 0, 0
 for i = 1, #listed, 2 do
-  local id, seen = string.match(listed[i + 1], '^(%S+) (%d+)$')
+  local id, seen, ahead = string.match(listed[i + 1], '^(%S+) (%d+) (%d+)$')
   if not seen or math.abs(now - tonumber(seen)) > ${ANNOUNCED_MS}000 then
     redis.call('HDEL', KEYS[1], listed[i])
   else
     replicas = replicas + 1
-    if id ~= keyId then others = others + 1 end
+    if #names < 100 then names[#names + 1] = listed[i] end
+    if id ~= keyId then others = others + 1
+    elseif tonumber(ahead) <= ${MAX_AHEAD_MS.fleet}000 then aheadUs = math.max(aheadUs, ahead) end
   end
 end
-return {'listed', text(now), text(replicas), text(others)}
+return {'listed', text(now), text(replicas), text(others), text(aheadUs), unpack(names)}
 `,
 );

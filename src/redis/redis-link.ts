@@ -12,7 +12,7 @@
  * closes the circuit: it writes, so reads that succeed while writes fail prove nothing.
  */
 
-import { type Clock, startLimit } from '../clock.ts';
+import { type Clock, within } from '../clock.ts';
 import type { RedisPort } from './ports.ts';
 import type { RecordScript } from './record-scripts.ts';
 import { ServerTime } from './server-time.ts';
@@ -41,9 +41,17 @@ export interface RedisLinkOptions {
   clock: Clock;
   random: () => number;
   /** An operation that writes, to find out whether Redis is back, and what to do with its reply. */
-  probe: { readonly operation: Operation; onReply(reply: Reply): void };
+  probe: { operation(): Operation; onReply(reply: Reply): void };
   /** Called when Redis becomes unavailable, and when it is available again. */
-  onChange(trouble: RedisTrouble | undefined): void;
+  onChange(trouble: Trouble | undefined): void;
+  /** Called when the server's clock is behind the fleet's time. */
+  onBehind(behindMs: number): void;
+}
+
+/** Why Redis is unavailable, and the code of the server's error reply, such as `MISCONF`, if it was one. */
+export interface Trouble {
+  readonly trouble: RedisTrouble;
+  readonly redisCode?: string | undefined;
 }
 
 /** An operation that has no reply after this long shows that Redis is unavailable. Nobody waits that long for it. */
@@ -57,7 +65,9 @@ export const SILENCE_MS = 1_000;
 const PAUSE_MS = { connection: 1_000, other: 4_000 } as const;
 
 export class RedisLink {
-  readonly time = new ServerTime();
+  readonly time: ServerTime;
+  /** When Redis replied last (monotonic). */
+  heardAtMs = Number.NEGATIVE_INFINITY;
   readonly #options: RedisLinkOptions;
   readonly #pending = new Set<Promise<unknown>>();
   #probing: Promise<void> | undefined;
@@ -67,6 +77,7 @@ export class RedisLink {
 
   constructor(options: RedisLinkOptions) {
     this.#options = options;
+    this.time = new ServerTime(options.onBehind);
   }
 
   /** Whether operations are sent now. */
@@ -87,7 +98,7 @@ export class RedisLink {
 
   async #probe(): Promise<void> {
     const { probe, deadlineMs, onChange } = this.#options;
-    this.#probing ??= this.#send(probe.operation, deadlineMs, true).then((reply) => {
+    this.#probing ??= this.#send(probe.operation(), deadlineMs, true).then((reply) => {
       this.#probing = undefined;
       if (!reply) return;
       this.#openUntilMs = undefined;
@@ -102,50 +113,46 @@ export class RedisLink {
     const isReady = port.isReady?.();
     if (isReady) this.#wasConnected = true;
     // A client that was never connected may be connecting, which it does within the deadline or not.
-    if (isReady === false && this.#wasConnected) return this.#failed('connection', isProbe);
+    if (isReady === false && this.#wasConnected) return this.#failed({ trouble: 'connection' }, isProbe);
     const answer = this.#answerTo(operation);
-    const inTime = within(answer, deadlineMs, clock);
+    const inTime = within(answer, deadlineMs, clock, SILENCE_MS);
     this.#pending.add(inTime);
-    const outcome = await inTime;
+    const outcome = (await inTime) ?? TIMEOUT;
     this.#pending.delete(inTime);
-    if (typeof outcome !== 'string') return outcome;
-    if (isProbe || outcome !== 'timeout') return this.#failed(outcome, isProbe);
-    void within(answer, Math.max(0, SILENCE_MS - deadlineMs), clock).then((later) => {
-      if (typeof later === 'string') this.#failed(later, false);
+    if (!('trouble' in outcome)) return outcome;
+    if (isProbe || outcome !== TIMEOUT) return this.#failed(outcome, isProbe);
+    void within(answer, Math.max(0, SILENCE_MS - deadlineMs), clock, SILENCE_MS).then((later = TIMEOUT) => {
+      if ('trouble' in later) this.#failed(later, false);
     });
     return undefined;
   }
 
-  async #answerTo([script, key, args]: Operation): Promise<Reply | RedisTrouble> {
+  async #answerTo([script, key, args]: Operation): Promise<Reply | Trouble> {
+    const { port, clock } = this.#options;
     try {
-      const reply = replyOf(await this.#options.port.run(script, key, args.map(String)));
-      if (!reply) return 'protocol_error';
+      const sentMs = clock.monotonic();
+      const reply = replyOf(await port.run(script, key, args.map(String)));
+      if (!reply) return { trouble: 'protocol_error' };
       this.#wasConnected = true;
-      this.time.sample(Number(reply[1]), this.#options.clock.monotonic());
+      this.heardAtMs = clock.monotonic();
+      this.time.sample(Number(reply[1]), sentMs, this.heardAtMs);
       return reply;
     } catch (error) {
-      return kindOfTrouble(error);
+      return troubleOf(error);
     }
   }
 
-  #failed(trouble: RedisTrouble, isProbe: boolean): undefined {
+  #failed(outcome: Trouble, isProbe: boolean): undefined {
     const { clock, random, onChange } = this.#options;
     const wasAvailable = this.isAvailable;
     if (!wasAvailable && !isProbe) return;
-    const pauseMs = PAUSE_MS[trouble === 'connection' ? trouble : 'other'];
+    const pauseMs = PAUSE_MS[outcome.trouble === 'connection' ? 'connection' : 'other'];
     this.#openUntilMs = clock.monotonic() + pauseMs * (0.5 + random() / 2);
-    if (wasAvailable) onChange(trouble);
+    if (wasAvailable) onChange(outcome);
   }
 }
 
-/** The result of the work, or `timeout`. If the process stood still meanwhile, Redis gets the same time once more. */
-function within<T>(work: Promise<T>, ms: number, clock: Clock, isSecond = false): Promise<T | 'timeout'> {
-  return new Promise((resolve) => {
-    const timeOut = (stoodStill: boolean) =>
-      resolve(stoodStill && !isSecond ? within(work, ms, clock, true) : 'timeout');
-    void work.then(resolve).then(startLimit(clock, timeOut, ms));
-  });
-}
+const TIMEOUT: Trouble = { trouble: 'timeout' };
 
 /** A reply as strings: some clients give numbers and buffers. Undefined for anything that the scripts do not return. */
 function replyOf(raw: unknown): Reply | undefined {
@@ -157,15 +164,18 @@ function replyOf(raw: unknown): Reply | undefined {
  * between 6.2 and 7.
  */
 const ERROR_REPLIES: readonly (readonly [RegExp, RedisTrouble])[] = [
-  [/\bREADONLY\b/, 'read_only'],
-  [/\bOOM\b|maxmemory/, 'full'],
-  [/\b(NOPERM|NOAUTH|WRONGPASS)\b|executing the script can't (run|access)|No permissions/i, 'denied'],
+  [/\b(READONLY)\b/, 'read_only'],
+  [/\b(OOM)\b|maxmemory/, 'full'],
+  [/\b(NOPERM|NOAUTH|WRONGPASS)\b|executing the script can't (?:run|access)|No permissions/i, 'denied'],
 ];
 
-/** Classifies an error: a server's error reply starts with an upper-case code; anything else is the connection. */
-function kindOfTrouble(error: unknown): RedisTrouble {
+/** A server's error reply starts with its code in upper case, unlike the errors of Node's sockets. */
+const CODE = /^-?(?!E[A-Z]{3,}\b)([A-Z]{2,20})\b/;
+
+/** Classifies an error: a server's error reply has a code; anything else is the connection. The rest of it may quote arguments. */
+function troubleOf(error: unknown): Trouble {
   const message = error instanceof Error ? error.message : '';
-  const known = ERROR_REPLIES.find(([pattern]) => pattern.test(message));
-  if (known) return known[1];
-  return /^-?[A-Z]{2,}\b/.test(message) && !/^E[A-Z]{3,}\b/.test(message) ? 'refused' : 'connection';
+  const [pattern, trouble] = ERROR_REPLIES.find(([each]) => each.test(message)) ?? [];
+  const redisCode = pattern?.exec(message)?.[1]?.toUpperCase() ?? CODE.exec(message)?.[1];
+  return { trouble: trouble ?? (redisCode === undefined ? 'connection' : 'refused'), redisCode };
 }

@@ -7,7 +7,7 @@
  * | another call holds the lease | a follower | yields its place, waits for a wake-up, and reads the record again |
  * | the lease that it waited for ended with a failure | refused | fails with it |
  * | nobody holds the lease | the leader | takes it, requests a token, and publishes that or the failure |
- * | nothing in time, or leases of other calls for longer than one lease lasts | a fallback | requests a token by itself and offers it to the others |
+ * | nothing in time, one lease for longer than it lasts, leases of others for two, or tokens that this replica cannot use | a fallback | requests a token by itself and offers it to the others |
  */
 
 import { randomBytes } from 'node:crypto';
@@ -47,6 +47,12 @@ export interface Sharing {
 /** Redis costs no call more than this: the time without a reply, and the jitter before its own request. */
 const MAX_DELAY_MS = 1_000;
 
+/** A call waits for others for as long as so many leases last: that of a leader that dies, and its successor's. */
+const MAX_LEASES = 2;
+
+/** After so many tokens that this replica cannot use, those of others will not help: it has other keys, or another policy. */
+const MAX_UNUSABLE = 2;
+
 /** Under a quota, a call waits for its send time for at most this part of the time that the registry gives it. */
 const QUOTA_SHARE = 2 / 3;
 const QUOTA_USED_UP =
@@ -69,8 +75,11 @@ export class SharedCall {
   #followed = 0;
   /** When Redis last replied; at first, when the call began (monotonic). */
   #heardMs: number;
-  /** Until when it waits for other replicas (monotonic); undefined before it waits. */
-  #followsUntilMs: number | undefined;
+  /** Until when it waits for that lease, and for other replicas at all (monotonic). */
+  #leaseUntilMs = Infinity;
+  #followsUntilMs = Infinity;
+  /** Tokens in the record that this replica could not use. */
+  #unusable = 0;
   #turn: Turn | undefined;
 
   constructor(sharing: Sharing, name: string, accessKey: string, request: TokenRequest) {
@@ -87,6 +96,8 @@ export class SharedCall {
 
   async obtain(): Promise<IssuedToken> {
     try {
+      // A rejection between the read and the subscription would be missed. The first calls of a replica wait for it.
+      await this.#watch.ready;
       for (;;) {
         this.#request.signal.throwIfAborted();
         const issued = await this.#read();
@@ -108,8 +119,10 @@ export class SharedCall {
       this.#sharing.stoppedAtMs = undefined;
     }
     switch (what) {
-      case 'token':
-        return this.#share(Number(now), Number(first), second, askedAtMs);
+      case 'token': {
+        const issued = this.#share(Number(now), Number(first), second, askedAtMs);
+        return issued || ++this.#unusable < MAX_UNUSABLE ? issued : this.#send();
+      }
       case 'wait':
         return this.#follow(Number(first) / 1000, Number(second), readAtMs);
       case 'failure': {
@@ -122,7 +135,7 @@ export class SharedCall {
       case 'free':
         return void (await this.#prepareToSend(true));
       case 'lead':
-        return this.#send({ generation: Number(first), sinceUs: Number(now) });
+        return this.#send({ generation: Number(first), serverUs: Number(now) });
       default:
         await this.#spread();
         return this.#send();
@@ -154,7 +167,7 @@ export class SharedCall {
     const name = this.#name;
     this.#avoid = Math.max(this.#avoid, generation);
     const shared = openToken(sealer, sealContext('token', name, generation), sealed);
-    if (!shared) return void diagnostics.unreadable();
+    if (!shared) return void diagnostics.count('unreadable');
     const { token, requestedAtUs } = shared;
     const knownAs = known.generationOf(name, token);
     const isRejected = known.remember(name, this.#accessKey, token, generation);
@@ -178,27 +191,29 @@ export class SharedCall {
     const { clock, leaseMs } = this.#sharing;
     const nowMs = clock.monotonic();
     this.#leaveLine();
-    this.#followsUntilMs ??= nowMs + leaseMs;
-    if (nowMs >= this.#followsUntilMs) return this.#send();
+    if (generation !== this.#followed) this.#leaseUntilMs = nowMs + leaseMs;
+    this.#followsUntilMs = Math.min(this.#followsUntilMs, nowMs + MAX_LEASES * leaseMs);
+    if (nowMs >= Math.min(this.#leaseUntilMs, this.#followsUntilMs)) return this.#send();
     this.#followed = generation;
     this.#request.yieldPlace?.();
     return void (await this.#watch.next(remainingMs, readAtMs));
   }
 
-  /** Requests a token: as the leader with its lease, whose start is the server's time, or as a fallback. */
-  async #send(lease?: { readonly generation: number; readonly sinceUs: number }): Promise<IssuedToken> {
+  /** Requests a token: as the leader with its lease, which began at that time of the server, or as a fallback. */
+  async #send(lease?: { readonly generation: number; readonly serverUs: number }): Promise<IssuedToken> {
     const { source, link, sealer, known, clock, counts } = this.#sharing;
     counts[lease ? 'leader' : 'fallback']++;
     try {
       if (!lease) await this.#prepareToSend();
       const sentAtMs = clock.monotonic();
+      const serverUs = lease?.serverUs ?? link.time.onServer(sentAtMs);
+      const requestedAtUs = link.time.since(serverUs, sentAtMs);
       const issued = readIssued(await source.requestToken(this.#accessKey, this.#request));
       if (issued.token === undefined) throw new OwnerTokenError('invalid_response', issued.problem);
       // Generations are times, so one can stand in for the other. 0: Redis has never replied, and refuses the token.
-      const sentAtUs = lease?.sinceUs ?? link.time.at(sentAtMs);
-      const generation = lease?.generation ?? sentAtUs;
+      const generation = lease?.generation ?? serverUs;
       known.remember(this.#name, this.#accessKey, issued.token, generation);
-      this.#publish(issued, generation, sentAtUs, !lease);
+      this.#publish(issued, { generation, requestedAtUs, serverUs }, !lease);
       return issued;
     } catch (thrown) {
       // A closing registry concerns no other replica.
@@ -212,10 +227,14 @@ export class SharedCall {
   }
 
   /** Not awaited, because the caller has its token already. */
-  #publish(issued: IssuedToken, generation: number, requestedAtUs: number, isLeaseless: boolean): void {
+  #publish(
+    issued: IssuedToken,
+    made: { generation: number; requestedAtUs: number; serverUs: number },
+    isLeaseless: boolean,
+  ): void {
     const { sealer, link, names } = this.#sharing;
-    const name = this.#name;
-    const shared = sealToken(sealer, sealContext('token', name, generation), issued, this.#request, requestedAtUs);
+    const [name, { generation }] = [this.#name, made];
+    const shared = sealToken(sealer, sealContext('token', name, generation), issued, this.#request, made);
     if (shared) {
       const stored = [generation, shared.sealed, shared.usableUntilUs, isLeaseless ? 1 : 0];
       void link.run([PUBLISH, name, [this.#id, names.channel, name, ...stored, names.proofOf('recovered', name)]]);

@@ -28,7 +28,10 @@ import { Wakeups } from './wakeups.ts';
  * ```
  */
 export interface SharingStats {
-  /** Whether Redis is available. */
+  /**
+   * Whether tokens are shared: Redis is available, as far as was seen in the last few seconds, and the last call's identity was
+   * known.
+   */
   readonly sharing: boolean;
   /** Calls answered with another replica's token. */
   readonly shared: number;
@@ -44,6 +47,25 @@ export interface SharingStats {
   readonly replicas: number;
   /** How many of them have another naming key. */
   readonly mismatched: number;
+  /** Calls that were not shared because the source's `identity()` failed. Also counted in `fallback`. */
+  readonly unidentified: number;
+}
+
+/**
+ * Who is in the fleet, at the last count: of the last few minutes.
+ *
+ * @example
+ * ```ts
+ * const title = ({ name, names, count }: FleetMembers) => `${names.indexOf(name) + 1} of ${count}: ${name}`;
+ * ```
+ */
+export interface FleetMembers {
+  /** This replica: the option `replica` and something random. */
+  readonly name: string;
+  /** All replicas that have announced themselves, in order; the first hundred of a larger fleet. Empty before the first count. */
+  readonly names: readonly string[];
+  /** How many there are. 0 before the first count. */
+  readonly count: number;
 }
 
 /**
@@ -67,7 +89,9 @@ export class SharedTokens implements TokenSource {
   readonly origin?: string | undefined;
   readonly #sharing: Sharing;
   readonly #replicas: Replicas;
+  readonly #ownIdentity: SharedTokensOptions['identity'];
   #news: SourceNews | undefined;
+  #isIdentified = true;
 
   /** @throws {OwnerTokenError} `invalid_options`, listing every problem. */
   constructor(given: SharedTokensOptions) {
@@ -76,8 +100,9 @@ export class SharedTokens implements TokenSource {
     const { clock = systemClock, random = Math.random, requestsPerSecond } = options;
     const diagnostics = new SharingDiagnostics(options.name ?? 'default', options.logger);
     const names = new Names(prefix, options.namingKey ?? namingKeyFrom(sealingKeys.at(-1) as Uint8Array));
-    const replicas = new Replicas(names, (mismatched) => diagnostics.keyMismatch(mismatched));
-    const [sealer, known, common] = [new Sealer(sealingKeys), new KnownTokens(), { port, clock, random }];
+    const common = { port, clock, random, deadlineMs: redisTimeoutMs };
+    const replicas = new Replicas({ ...common, names, diagnostics }, options.replica);
+    const [sealer, known] = [new Sealer(sealingKeys), new KnownTokens()];
     const wakeups = new Wakeups({
       ...common,
       channel: names.channel,
@@ -86,9 +111,12 @@ export class SharedTokens implements TokenSource {
     });
     const link = new RedisLink({
       ...common,
-      deadlineMs: redisTimeoutMs,
       probe: replicas,
-      onChange: (trouble) => diagnostics.report(trouble ? 'suspended' : 'resumed', trouble && { trouble }),
+      onChange: (trouble) => diagnostics.report(trouble ? 'suspended' : 'resumed', trouble),
+      onBehind: (behindMs) => {
+        diagnostics.report('clock_behind', { behindMs });
+        replicas.announce(true);
+      },
     });
     const intervalMs = () => (replicas.assumed * 1_000) / (requestsPerSecond ?? Infinity);
     const pace = requestsPerSecond === undefined ? undefined : new Pace(clock, intervalMs);
@@ -97,25 +125,37 @@ export class SharedTokens implements TokenSource {
     const origin = property(source, 'origin');
     if (typeof origin === 'string') this.origin = origin;
     this.#replicas = replicas;
+    replicas.link = link;
+    this.#ownIdentity = options.identity;
   }
 
   /** Returns another replica's token of this owner, or requests one for all replicas. */
   async requestToken(accessKey: string, request: TokenRequest): Promise<IssuedToken> {
-    const { source, link, names, clock } = this.#sharing;
+    const { source, names, counts, diagnostics } = this.#sharing;
     let name: string;
     try {
       name = names.ofOwner(await this.identity(), accessKey);
+      this.#isIdentified = true;
     } catch {
-      // Without an identity nothing can be shared: the source reports what is wrong.
+      this.#isIdentified = false;
+      counts.fallback++;
+      diagnostics.count('unidentified');
       return source.requestToken(accessKey, request);
     }
-    this.#replicas.announce(link, clock.monotonic());
+    this.#replicas.announce();
     return new SharedCall(this.#sharing, name, accessKey, request).obtain();
   }
 
-  /** The identity of the shared source, which keeps different clients apart. */
+  /** The option `identity`, or else that of the shared source: keeps different clients apart. */
   identity(): string | Promise<string> {
-    return this.#sharing.source.identity?.() ?? '';
+    const own = this.#ownIdentity;
+    return typeof own === 'function' ? own() : (own ?? this.#sharing.source.identity?.() ?? '');
+  }
+
+  /** Who is in the fleet, as this replica knows it. */
+  members(): FleetMembers {
+    const { name, listed: names, count } = this.#replicas;
+    return { name, names, count };
   }
 
   /**
@@ -124,13 +164,14 @@ export class SharedTokens implements TokenSource {
    */
   listen(news: SourceNews): void {
     this.#news = news;
+    this.#sharing.known.isKept = (accessKey) => news.isKept(accessKey);
   }
 
   /** Returns plain numbers, without secrets. Takes the same time however many owners there are. */
   stats(): SharingStats {
     const { link, counts, diagnostics } = this.#sharing;
-    const { unreadableCount: unreadable, mismatched } = diagnostics;
-    return { sharing: link.isAvailable, ...counts, unreadable, replicas: this.#replicas.count, mismatched };
+    const sharing = link.isAvailable && this.#isIdentified;
+    return { sharing, ...counts, ...diagnostics.counts, replicas: this.#replicas.count };
   }
 
   /**
@@ -141,7 +182,7 @@ export class SharedTokens implements TokenSource {
   async close(): Promise<void> {
     const { wakeups, link, source } = this.#sharing;
     await wakeups.close();
-    this.#replicas.leave(link);
+    this.#replicas.leave();
     await link.idle();
     await source.close?.();
   }

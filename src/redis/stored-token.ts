@@ -13,7 +13,7 @@ import type { Sealer } from './sealing.ts';
 
 /** The sealed content of a token: what another replica's registry needs to compute the same expiry. */
 export interface SharedToken extends IssuedToken {
-  /** The server's time just before the token was requested. */
+  /** The fleet's time just before the token was requested. */
   readonly requestedAtUs: number;
   /** By the policy of the replica that requested it. `Infinity`: until rejected. */
   readonly lifetimeMs: number;
@@ -31,21 +31,21 @@ interface WireToken extends Omit<SharedToken, 'lifetimeMs'> {
 /**
  * A token of this replica, sealed for the others. Undefined if it must not or cannot be shared.
  *
- * @param requestedAtUs the server's time just before it was requested.
+ * @param at the fleet's time just before the token was requested, and the server's clock then.
  */
 export function sealToken(
   sealer: Sealer,
   context: string,
   { token, tokenType, serviceTimeMs, response = {} }: IssuedToken,
   request: TokenRequest,
-  requestedAtUs: number,
+  { requestedAtUs, serverUs }: { readonly requestedAtUs: number; readonly serverUs: number },
 ) {
   try {
     const lifetimeMs = request.lifetimeMs({ token, tokenType, serviceTimeMs, response });
     const own = Object.keys(response).filter((field) => response[field] === token);
     const others = Object.fromEntries(Object.entries(response).filter(([, value]) => value !== token));
     const wire: WireToken = { token, tokenType, serviceTimeMs, response: others, own, requestedAtUs, lifetimeMs };
-    const usableUntilUs = Math.floor(requestedAtUs + (expiresAtMs(0, lifetimeMs) - lastMsOf(lifetimeMs)) * 1000);
+    const usableUntilUs = Math.floor(serverUs + (expiresAtMs(0, lifetimeMs) - lastMsOf(lifetimeMs)) * 1000);
     const sealed = sealer.seal(wire, context);
     return sealed && { sealed, usableUntilUs };
   } catch {
@@ -71,7 +71,7 @@ function lastMsOf(lifetimeMs: number): number {
  * The token for this replica's registry. Undefined if it has expired, or if no form of it leads this replica's policy to a
  * correct expiry.
  *
- * @param at its age by the server's time; this replica's wall clock just before it read the record, from which the age
+ * @param at its age by the fleet's time; this replica's wall clock just before it read the record, from which the age
  * counts back; and that clock now.
  * @param lifetimeOf the lifetime by this replica's policy.
  */
@@ -80,7 +80,7 @@ export function issuedTokenFrom(
   { ageMs, askedAtMs, nowMs }: { readonly ageMs: number; readonly askedAtMs: number; readonly nowMs: number },
   lifetimeOf: (issued: IssuedToken) => number,
 ): IssuedToken | undefined {
-  // After the server's clock was set back, the age of what was stored before is unknown.
+  // Until this replica has heard the fleet's time, after the server's clock was set back.
   if (!(ageMs >= 0)) return undefined;
   const issuedAt = (atMs: number) => ({ ...shared, requestedAtMs: Math.floor(atMs) });
   let issued = issuedAt(askedAtMs - ageMs);

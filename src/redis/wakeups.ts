@@ -7,7 +7,7 @@
  * process that waits until the last has left. A script publishes on the channels that the waiting followers listen to.
  */
 
-import { type Clock, startTimer, stopTimer } from '../clock.ts';
+import { type Clock, startLimit, within } from '../clock.ts';
 import type { RedisPort } from './ports.ts';
 
 /**
@@ -22,6 +22,8 @@ export interface WakeupsOptions {
   readonly port: RedisPort;
   /** The common channel. */
   readonly channel: string;
+  /** How long a call waits for the subscription. */
+  readonly deadlineMs: number;
   readonly clock: Clock;
   readonly random: () => number;
   /** Gets each message for which no call waits. */
@@ -31,6 +33,8 @@ export interface WakeupsOptions {
 
 /** One call's waits for one record. */
 export interface Watch {
+  /** Settles when no message can be missed any more, or when that takes too long. */
+  readonly ready: Promise<unknown> | undefined;
   /** Settles after `ms`, after a message since the last wait, or when the call is aborted. */
   sleep(ms: number): Promise<void>;
   /**
@@ -50,6 +54,8 @@ interface Subscription {
   sinceMs: number;
   /** Resolves to a function that ends it. */
   readonly begun: Promise<() => Promise<void>>;
+  /** Settles when it has begun, or when that has taken too long. */
+  readonly ready: Promise<unknown>;
 }
 
 export class Wakeups {
@@ -80,18 +86,19 @@ export class Wakeups {
       endSleep();
     };
     const sleep = async (ms: number) => {
-      const timer = startTimer(clock, wake, ms);
+      const stopLimit = startLimit(clock, wake, ms);
       await new Promise<void>((resolve) => {
         endSleep = resolve;
         if (isWoken) resolve();
       });
-      stopTimer(timer);
+      stopLimit();
       isWoken = false;
     };
     signal.addEventListener('abort', wake);
     const wakes = this.#wakes.get(name) ?? new Set();
     this.#wakes.set(name, wakes.add(wake));
     return {
+      ready: this.#subscriptions.get(this.#channelOf(name))?.ready,
       sleep,
       next: (ms, readAtMs) => sleep(Math.min(ms, this.#pollMs(name, readAtMs))),
       wake,
@@ -119,12 +126,14 @@ export class Wakeups {
 
   /** Subscribes to the record's channel, unless that was done already. */
   #subscribe(name: string): void {
-    const { port, clock, onSubscribeFailed } = this.#options;
+    const { port, clock, deadlineMs, onSubscribeFailed } = this.#options;
     const channel = this.#channelOf(name);
     const subscribe = port.subscribeSharded ?? port.subscribe;
     if (!subscribe || this.#subscriptions.has(channel) || clock.monotonic() < this.#subscribeAgainAtMs) return;
     const begun = subscribe(channel, (message) => this.#onMessage(message));
-    const subscription: Subscription = { sinceMs: Infinity, begun };
+    const settled = begun.catch(() => {});
+    const ready = within(settled, deadlineMs, clock, deadlineMs);
+    const subscription: Subscription = { sinceMs: Infinity, begun, ready };
     this.#subscriptions.set(channel, subscription);
     const confirmed = () => {
       subscription.sinceMs = clock.monotonic();

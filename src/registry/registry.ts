@@ -75,6 +75,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
         if (slot) this.#owners.endBackoff(slot);
         this.#requests.scheduler.liftCircuit();
       },
+      isKept: (accessKey) => this.#owners.peek(accessKey) !== undefined,
     });
   }
 

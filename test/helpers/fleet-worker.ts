@@ -182,7 +182,7 @@ class Replica implements ReplicaCommands {
         source: endpoint,
         redis: redis.port,
         sealingKeys,
-        clock,
+        ...(skewMs !== 0 && { clock }),
         ...(leaseMs && { leaseMs }),
         ...(redisTimeoutMs && { redisTimeoutMs }),
         ...(requestsPerSecond && { requestsPerSecond }),

@@ -107,7 +107,7 @@ class RecordAt {
       case 'release':
         return this.#release(s(0), [s(1), s(2)], s(3));
       case 'announce':
-        return this.#announce(s(0), s(1), s(2) === '1');
+        return this.#announce(s(0), s(1), s(2) === '1', n(3));
       default:
         throw new Error(`no such script: ${name}`);
     }
@@ -162,16 +162,17 @@ class RecordAt {
     return ['released'];
   }
 
-  #announce(replica: string, keyId: string, isLeaving: boolean): Answer {
-    this.fields.set(replica, `${keyId} ${isLeaving ? 0 : this.#now}`);
+  #announce(replica: string, keyId: string, isLeaving: boolean, fleetUs: number): Answer {
+    this.fields.set(replica, `${keyId} ${isLeaving ? 0 : this.#now} ${Math.max(0, fleetUs - this.#now)}`);
     this.expiresAtMs = Math.floor(this.#now / 1000) + ANNOUNCED_MS;
-    let mismatched = 0;
+    let [mismatched, aheadUs] = [0, 0];
     for (const [field, value] of this.fields) {
-      const [id, seen] = value.split(' ');
+      const [, id, seen, ahead] = /^(\S+) (\d+) (\d+)$/.exec(value) ?? [];
       if (!(Math.abs(this.#now - Number(seen)) <= ANNOUNCED_MS * 1000)) this.#clear(field);
       else if (id !== keyId) mismatched++;
+      else if (Number(ahead) <= MAX_AHEAD_MS.fleet * 1000) aheadUs = Math.max(aheadUs, Number(ahead));
     }
-    return ['listed', String(this.fields.size), String(mismatched)];
+    return ['listed', `${this.fields.size}`, `${mismatched}`, `${aheadUs}`, ...[...this.fields.keys()].slice(0, 100)];
   }
 
   #endLease(call: string): boolean {

@@ -10,9 +10,6 @@ import { ResourceService } from './resource-service.ts';
 /** `A>R: acquire`: from a replica (`A`, `B`, `C`), Redis (`R`) or the token service (`S`) to another, what. */
 export type Message = string;
 
-/** A follower whose subscription was confirmed only after it read the record reads it again within this time. */
-const POLLED_MS = 150;
-
 /** Three replicas on one manual clock, each with its own clients of a real Redis. */
 export class TracedFleet implements AsyncDisposable {
   readonly #clock = new ManualClock(Date.now());
@@ -48,8 +45,6 @@ export class TracedFleet implements AsyncDisposable {
     const calls = [leader.getToken(accessKey)];
     await until(() => this.#messages.some((message) => message.startsWith('A>S')));
     calls.push(...followers.map((follower) => follower.getToken(accessKey)));
-    await this.#replies();
-    this.#clock.advance(POLLED_MS);
     await this.#replies();
     answer();
     await Promise.all(calls);
@@ -101,8 +96,6 @@ export class TracedFleet implements AsyncDisposable {
           onMessage(message);
         };
         const stop = await this.#counted(port.subscribe(channel, heard));
-        // As on any network, the subscription is confirmed after the first read began.
-        this.#clock.advance(1);
         return stop;
       },
     };

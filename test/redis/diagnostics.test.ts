@@ -12,7 +12,7 @@ it('every unreadable value is on the channel, but only the 1st, 10th, 100th … 
   const listen = (message: unknown) => void heard.push((message as SharingMessage).count);
   subscribe('owner-token-registry:sharing', listen);
   onTestFinished(() => void unsubscribe('owner-token-registry:sharing', listen));
-  for (let count = 0; count < 1_001; count++) diagnostics.unreadable();
+  for (let count = 0; count < 1_001; count++) diagnostics.count('unreadable');
   expect(logged).toEqual([1, 10, 100, 1_000]);
   expect(heard).toHaveLength(1_001);
 });

@@ -1,8 +1,26 @@
 import { expect, it } from 'vitest';
 import { KnownTokens } from '../../src/redis/known-tokens.ts';
 
-it('the tokens of 30,000 owners are remembered at most: the oldest is dropped', () => {
+const KEPT = 32_000;
+
+it('an owner is known for as long as the registry keeps it, whoever comes and goes meanwhile', () => {
   const known = new KnownTokens();
-  for (let owner = 0; owner <= 30_000; owner++) known.remember(`name-${owner}`, `key-${owner}`, 'token', 1);
-  expect([0, 1, 30_000].map((owner) => known.accessKeyOf(`name-${owner}`))).toEqual([undefined, 'key-1', 'key-30000']);
+  known.isKept = (accessKey) => accessKey.startsWith('kept');
+  for (let owner = 0; owner < KEPT; owner++) known.remember(`kept-${owner}`, `kept-${owner}`, 'token', 1);
+  for (let owner = 0; owner < 3 * KEPT; owner++) known.remember(`passing-${owner}`, `passing-${owner}`, 'token', 1);
+  for (const owner of [0, 1, 29_999, 30_000, KEPT - 1]) {
+    expect(known.rejectedElsewhere(`kept-${owner}`, 1)?.('token')).toBe(true);
+  }
+  const passing = Array.from({ length: 3 * KEPT }, (_, owner) => known.accessKeyOf(`passing-${owner}`));
+  expect(passing.filter(Boolean).length).toBeLessThanOrEqual(KEPT);
+});
+
+it('ten thousand owners are remembered in any case', () => {
+  const known = new KnownTokens();
+  for (let owner = 0; owner < 20_000; owner++) known.remember(`${owner}`, `${owner}`, 'token', 1);
+  expect(known.accessKeyOf('19999')).toBe('19999');
+  expect(known.accessKeyOf('0')).toBeUndefined();
+  const left = Array.from({ length: 20_000 }, (_, owner) => known.accessKeyOf(`${owner}`)).filter(Boolean);
+  expect(left.length).toBeGreaterThanOrEqual(10_000 - 2);
+  expect(left.length).toBeLessThanOrEqual(10_000);
 });

@@ -16,8 +16,9 @@ function linked(isReady?: () => boolean | undefined) {
     deadlineMs: 250,
     clock,
     random: () => 1,
-    probe: { operation: [ANNOUNCE, 'replicas', []], onReply: () => {} },
-    onChange: (trouble) => events.push(trouble ?? 'resumed'),
+    probe: { operation: () => [ANNOUNCE, 'replicas', []], onReply: () => {} },
+    onChange: (trouble) => events.push(trouble?.trouble ?? 'resumed'),
+    onBehind: () => {},
   });
   const run = () => {
     const seen: { settled: boolean; reply?: Reply | undefined } = { settled: false };
@@ -172,10 +173,10 @@ describe('the link to Redis', () => {
     const { link } = linked();
     const { time } = link;
     expect(time.at(0)).toBe(0);
-    time.sample(10_000_000, 0);
-    time.sample(5_000_000, 1_000);
+    time.sample(10_000_000, 0, 0);
+    time.sample(5_000_000, 1_000, 1_000);
     expect(time.at(1_000)).toBe(11_000_000);
-    for (const hours of [1, 2]) time.sample(5_000_000 + hours * 3_600e6, hours * 3_600_000);
+    for (const hours of [1, 2]) time.sample(5_000_000 + hours * 3_600e6, hours * 3_600_000, hours * 3_600_000);
     expect(time.at(7_200_000)).toBe(5_000_000 + 7_200e6);
   });
 });

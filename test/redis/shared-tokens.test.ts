@@ -14,6 +14,7 @@ import { shortNames } from '../helpers/log-lines.ts';
 import { asTimePasses, settle } from '../helpers/manual-clock.ts';
 import { FleetSource, ModelFleet, type ModelReplica, requestOf, SEALING_KEY } from '../helpers/model-fleet.ts';
 import { seeded } from '../helpers/seeded.mjs';
+import { SharedRecordModel } from '../helpers/shared-record-model.ts';
 
 const KEY = 'ACCESS-KEY-1';
 const events: Omit<SharingMessage, 'registry'>[] = [];
@@ -61,7 +62,7 @@ describe('sharing', () => {
     expect(stored.join()).not.toContain('eu1');
   });
 
-  it('a cache hit runs no script, whatever the state of Redis', async () => {
+  it('a cache hit runs no script of its owner, whatever the state of Redis', async () => {
     const fleet = new ModelFleet();
     const { registry } = fleet.replica();
     await registry.getToken(KEY);
@@ -76,7 +77,7 @@ describe('sharing', () => {
       for (let hit = 0; hit < 100; hit++) await registry.getToken(KEY);
       await fleet.pass(10_000, 1_000);
     }
-    expect(scripts).toEqual([]);
+    expect(new Set(scripts)).toEqual(new Set(['announce']));
   });
 
   it('20 replicas that need a cold owner at once run two scripts each: a wake-up leads to one read, and none polls', async () => {
@@ -127,12 +128,70 @@ describe('sharing', () => {
     expect(fleet.source.closed).toBe(1);
   });
 
-  it('a source whose identity() fails works without sharing', async () => {
+  it('a source whose identity() fails works without sharing, and says so in log, channel and counts', async () => {
     const fleet = new ModelFleet();
     fleet.source.identity = () => Promise.reject(new Error('no secret'));
-    for (const { registry } of replicas(fleet, 2)) await registry.getToken(KEY);
-    expect(fleet.source.calls).toHaveLength(2);
+    const lines: unknown[] = [];
+    const write = (fields: object) => void lines.push(shortNames(fields));
+    const logger = { debug: write, info: write, warn: write, error: write };
+    const [first, second] = [fleet.replica({ logger }), fleet.replica()];
+    for (const { registry } of [first, second]) await registry.getToken(KEY);
+    for (const owner of ['b', 'c']) await first.registry.getToken(owner);
+    expect(fleet.source.calls).toHaveLength(4);
     expect(fleet.model.keys.size).toBe(0);
+    expect(first.shared.stats()).toMatchObject({ sharing: false, unidentified: 3, fallback: 3 });
+    expect(lines).toEqual([{ event: 'sharing.unidentified', registry: 'default', count: 1 }]);
+    expect(events.map(({ count }) => count)).toEqual([1, 1, 2, 3]);
+    fleet.source.identity = () => 'known again';
+    await first.registry.getToken('d');
+    expect(first.shared.stats()).toMatchObject({ sharing: true, unidentified: 3 });
+  });
+
+  it.each(['stated', () => 'stated', async () => 'stated'])(
+    'a stated identity takes the place of one that the source cannot give: %s',
+    async (identity) => {
+      const fleet = new ModelFleet();
+      fleet.source.identity = () => {
+        throw new SyntaxError('Unexpected token in JSON');
+      };
+      for (const _ of [1, 2]) await fleet.replica({ identity }).registry.getToken(KEY);
+      await fleet.replica({ identity: 'another client' }).registry.getToken(KEY);
+      expect(fleet.source.calls).toHaveLength(2);
+      expect(events).toEqual([]);
+    },
+  );
+
+  it('a replica that only serves cached tokens notices within seconds that Redis is unavailable, and back', async () => {
+    const fleet = new ModelFleet();
+    const { registry, shared } = fleet.replica();
+    await registry.getToken(KEY);
+    for (const health of ['hung', 'down', 'read_only'] as const) {
+      fleet.health = health;
+      await fleet.pass(5_000, 50);
+      expect(shared.stats().sharing).toBe(false);
+      fleet.health = 'up';
+      await fleet.pass(7_000, 50);
+      expect(shared.stats().sharing).toBe(true);
+    }
+    expect(events.map(({ event }) => event)).toEqual(Array(3).fill(['suspended', 'resumed']).flat());
+    await registry.close();
+    const { pendingTimers } = fleet.clock;
+    await fleet.pass(10_000, 1_000);
+    expect(fleet.clock.pendingTimers).toBeLessThanOrEqual(pendingTimers);
+  });
+
+  it('replicas know the names of the others and how many there are', async () => {
+    const fleet = new ModelFleet();
+    const all = [fleet.replica({ replica: 'web-1' }), fleet.replica({ replica: 'web-1' }), fleet.replica()];
+    expect(all[0]?.shared.members()).toMatchObject({ names: [], count: 0 });
+    for (const round of ['a', 'b', 'c']) {
+      for (const { registry } of all) await registry.getToken(round);
+      await fleet.pass(5_000, 500);
+    }
+    const names = all.map(({ shared }) => shared.members().name);
+    expect(new Set(names).size).toBe(3);
+    expect(names.map((name) => name.replace(/[0-9a-f]{10}$/, ''))).toEqual(['web-1-', 'web-1-', 'replica-']);
+    for (const { shared } of all) expect(shared.members()).toMatchObject({ names: [...names].sort(), count: 3 });
   });
 });
 
@@ -256,6 +315,43 @@ describe('rejections', () => {
     };
     expect((await late.registry.getToken(KEY)).value).toMatch(/^token-2-/);
     expect(fleet.source.calls).toHaveLength(2);
+  });
+
+  it('a rejection that is told before the subscription of a new replica stands is not missed', async () => {
+    const fleet = new ModelFleet();
+    const [first] = (await holding(fleet, 1)) as [ModelReplica];
+    const port = fleet.model.port();
+    const subscribe = async (channel: string, onMessage: (message: string) => void) => {
+      await new Promise<void>((resolve) => fleet.clock.setTimeout(resolve, 100));
+      return (port.subscribe as NonNullable<typeof port.subscribe>)(channel, onMessage);
+    };
+    const late = fleet.replica({ redis: { ...port, subscribe } });
+    const call = watched(late.registry.getToken(KEY));
+    await fleet.pass(50, 10);
+    first.registry.reject(KEY, await first.registry.getToken(KEY));
+    const renewed = await first.registry.getToken(KEY);
+    await fleet.pass(100, 10);
+    expect(call.value?.value).toBe(renewed.value);
+    const unsubscribed = fleet.replica({ redis: { ...port, subscribe: () => new Promise(() => {}) } });
+    const patient = watched(unsubscribed.registry.getToken(KEY));
+    await fleet.pass(240, 10);
+    expect(patient.settled).toBe(false);
+    await fleet.pass(20, 10);
+    expect(patient.value?.value).toBe(renewed.value);
+  });
+
+  it('news of a rejection reaches every owner that the registry keeps', async () => {
+    const fleet = new ModelFleet();
+    const [rejects, hears] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
+    const owners = ['first', ...Array.from({ length: 10_500 }, (_, index) => `owner-${index}`)];
+    for (const owner of owners) await hears.registry.getToken(owner);
+    for (const owner of ['owner-10499', 'owner-600']) {
+      rejects.registry.reject(owner, await rejects.registry.getToken(owner));
+      await rejects.registry.getToken(owner);
+      await settle();
+      expect(hears.registry.peek(owner)).toBeUndefined();
+    }
+    expect(hears.registry.peek('owner-599')).toBeDefined();
   });
 
   it('a forged message on the channel rejects no token', async () => {
@@ -429,14 +525,52 @@ it('a token that one replica gets after a failure ends the pause of its owner in
 });
 
 describe('leaders', () => {
-  it('a follower that has waited for a whole lease requests its own token', async () => {
+  it('a follower that has waited for two leases requests its own token', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const all = replicas(fleet, 5);
     for (const { registry } of all) void registry.getToken(KEY);
     await fleet.pass(2_900);
     expect(fleet.source.calls).toHaveLength(1);
     await fleet.pass(700);
+    expect(fleet.source.calls).toHaveLength(2);
+    await fleet.pass(2_300);
+    expect(fleet.source.calls).toHaveLength(2);
+    await fleet.pass(700);
     expect(fleet.source.calls).toHaveLength(5);
+  });
+
+  it.each([
+    [3_000, 20],
+    [3_000, 600],
+    [3_000, 2_900],
+    [10_000, 600],
+    [10_000, 9_000],
+  ])(
+    'L2: a dead leader costs one request and a lease: leases of %i ms, a service that takes %i ms',
+    async (leaseMs, serviceMs) => {
+      const fleet = new ModelFleet(new FleetSource(), seeded(1));
+      const [dead, ...others] = Array.from({ length: 20 }, () => fleet.replica({ leaseMs })) as [ModelReplica];
+      void dead.registry.getToken(KEY);
+      await settle();
+      fleet.source.script((call) => void fleet.clock.setTimeout(() => call.succeed(), serviceMs));
+      const calls = (others as ModelReplica[]).map(({ registry }) => watched(registry.getToken(KEY)));
+      await fleet.pass(leaseMs + serviceMs + 100, 10);
+      expect(new Set(calls.map(({ value }) => value?.value)).size).toBe(1);
+      expect(calls.every(({ value }) => value)).toBe(true);
+      expect(fleet.source.calls).toHaveLength(2);
+    },
+  );
+
+  it('a lease that does not end, because the clock of the server steps back, is waited for no longer than it lasts', async () => {
+    const fleet = new ModelFleet(new FleetSource());
+    const [leader, follower] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
+    void leader.registry.getToken(KEY);
+    await settle();
+    void follower.registry.getToken(KEY);
+    await settle();
+    fleet.clock.jumpWall(-50_000);
+    await fleet.pass(3_900, 50);
+    expect(fleet.source.calls).toHaveLength(2);
   });
 
   it('a leader whose token is too large to share, or whose policy throws, gives the lease back', async () => {
@@ -480,7 +614,11 @@ describe('leaders', () => {
 });
 
 describe('without help from Redis', () => {
-  const TROUBLE = { down: 'connection', hung: 'timeout', read_only: 'read_only' };
+  const TROUBLE = {
+    down: { trouble: 'connection' },
+    hung: { trouble: 'timeout' },
+    read_only: { trouble: 'read_only', redisCode: 'READONLY' },
+  };
 
   it.each(['down', 'hung', 'read_only'] as const)(
     'O7: with Redis %s, each replica makes one request per owner within a second; later they share again',
@@ -494,7 +632,7 @@ describe('without help from Redis', () => {
       await fleet.pass(1_000, 25);
       expect(fleet.source.calls).toHaveLength(24);
       await Promise.all(calls);
-      expect(events).toEqual(Array(3).fill({ event: 'suspended', trouble: TROUBLE[health] }));
+      expect(events).toEqual(Array(3).fill({ event: 'suspended', ...TROUBLE[health] }));
       await fleet.pass(300);
       // From then on an unavailable Redis costs nothing, but for the probe.
       const quick = watched(all[0]?.registry.getToken('quick') ?? Promise.reject());
@@ -734,6 +872,10 @@ describe('options', () => {
     ['a port with a flag for a method', { redis: { run: async () => [], isReady: true as never } }, 'redis'],
     ['an option that is gone', { maxWaitMs: 20_000 }, 'maxWaitMs'],
     ['a source without identity', { source: { requestToken: () => {} } }, 'identity()'],
+    ['an empty identity', { identity: '' }, 'identity'],
+    ['an identity of another type', { identity: 7 }, 'identity'],
+    ['a name of a replica with spaces', { replica: 'web 1' }, 'replica'],
+    ['no source', { source: undefined }, 'source'],
     ['a mistyped option', { leaseMS: 3000 }, 'leaseMs'],
     ['a prefix with braces', { prefix: '{otr}' }, 'prefix'],
   ];
@@ -779,6 +921,58 @@ describe('defects that an attack on a real fleet found', () => {
     expect((await second.getToken(KEY)).expiresAtMs).toBeLessThanOrEqual(issuedAtMs + 60_000);
     expect(fleet.source.countFor(KEY)).toBe(1);
   });
+  it.each([60, 3_600, 86_400])(
+    'the clock of Redis steps back by %i s: it is logged once and costs nothing',
+    async (seconds) => {
+      let behindMs = 0;
+      let nowMs = () => 0;
+      const model = new SharedRecordModel(() => Math.floor((nowMs() - behindMs) * 1000));
+      const fleet = new ModelFleet();
+      nowMs = () => fleet.clock.now();
+      const replica = () => fleet.replica({ redis: model.port() });
+      const old = [replica(), replica(), replica()];
+      const get = async (owner: string, from: readonly ModelReplica[]) => {
+        const before = fleet.source.calls.length;
+        const calls = from.map(({ registry }) => watched(registry.getToken(owner)));
+        await fleet.pass(500, 50);
+        expect(calls.every(({ value }) => value)).toBe(true);
+        return fleet.source.calls.length - before;
+      };
+      expect(await get('known', old)).toBe(1);
+      expect(await get('before', old.slice(0, 2))).toBe(1);
+      await fleet.pass(30_000, 1_000);
+      behindMs = seconds * 1_000;
+      expect(await get('after', old)).toBe(1);
+      expect(await get('again', old)).toBe(1);
+      expect(events.map(({ event, behindMs: ms }) => [event, ms])).toEqual(
+        old.map(() => ['clock_behind', seconds * 1_000]),
+      );
+      // The third knew the clock of before, so it knows the token's age.
+      const aged = await old[2]?.registry.getToken('before');
+      expect(aged?.expiresAtMs).toBeLessThanOrEqual((await old[0]?.registry.getToken('before'))?.expiresAtMs ?? 0);
+      expect(fleet.source.countFor('before')).toBe(1);
+      // Replicas that start then hear the fleet's time.
+      const fresh = [replica(), replica()];
+      await get('warm', fresh);
+      await fleet.pass(3_000, 500);
+      expect(await get('both', [...old, ...fresh])).toBe(1);
+      expect(await get('after', fresh)).toBe(0);
+      expect(await get('before', fresh)).toBe(0);
+    },
+  );
+
+  it('a replica that can use none of the stored tokens does not queue behind those that store them', async () => {
+    const fleet = new ModelFleet(new FleetSource());
+    const namingKey = SEALING_KEY.map((byte) => byte ^ 0x55);
+    const others = Array.from({ length: 8 }, (_, index) =>
+      fleet.replica({ namingKey, sealingKeys: [SEALING_KEY.map((byte) => byte ^ index)] }),
+    );
+    fleet.source.script((call) => void fleet.clock.setTimeout(() => call.succeed(), 1_000));
+    const calls = others.map(({ registry }) => watched(registry.getToken(KEY)));
+    await fleet.pass(3_300, 50);
+    expect(calls.every(({ value }) => value)).toBe(true);
+  });
+
   it("a token from the server's future, whose age is unknown, is not served though nobody holds the lease", async () => {
     const fleet = new ModelFleet();
     await fleet.replica().registry.getToken(KEY);
@@ -949,4 +1143,14 @@ describe('a quota', () => {
     await fleet.pass(1_900, 50);
     expect(fleet.source.calls.length).toBeLessThanOrEqual(2);
   });
+});
+
+it('an idle replica does not keep its process running', async () => {
+  const { model, source } = new ModelFleet();
+  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
+  const before = timers();
+  const shared = new SharedTokens({ source, redis: model.port(), sealingKeys: [SEALING_KEY] });
+  expect((await shared.requestToken(KEY, requestOf())).token).toMatch(/^token-1-/);
+  expect(timers()).toBeLessThanOrEqual(before);
+  await shared.close();
 });

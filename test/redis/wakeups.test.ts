@@ -12,6 +12,7 @@ function setUp(port: Partial<RedisPort> = {}) {
   const wakeups = new Wakeups({
     port: { run: async () => [], ...port },
     channel: 'wake',
+    deadlineMs: 250,
     clock,
     random: () => 1,
     onOther: (message) => told.push(message),

@@ -59,11 +59,7 @@ export const BROKEN_CORES = {
   ],
   'failures/refusals': [
     ['callers are told to come again at once', 'const MIN_WAIT_MS = 100;', 'const MIN_WAIT_MS = 0;'],
-    [
-      'messages of sources are kept as they are',
-      "text.replaceAll(accessKey, '[access key]')",
-      'text',
-    ],
+    ['messages of sources are kept as they are', "text.replaceAll(accessKey, '[access key]')", 'text'],
   ],
   'failures/rejections': [
     [

@@ -25,14 +25,20 @@ describe.skipIf(noRedis)('three replicas over a real Redis', () => {
   /** Replicas on one clock. All calls to the API are answered by `accepts`. */
   async function fleet(count = 3, source = FleetSource.answering()) {
     const clock = new ManualClock(Date.now());
+    let pending = 0;
     const accepts = { token: (_token: AccessToken): boolean => true };
     const start = async () => {
       const client = await createClient({ url: redis.url }).connect();
       const subscriber = await client.duplicate().connect();
       closing.push(...[client, subscriber].map((connection) => () => connection.destroy()));
+      const port = fromNodeRedis(client, { subscriber });
+      const run: typeof port.run = (...script) => {
+        pending++;
+        return port.run(...script).finally(() => pending--);
+      };
       const shared = new SharedTokens({
         source,
-        redis: fromNodeRedis(client, { subscriber }),
+        redis: { ...port, run },
         sealingKeys: [SEALING_KEY],
         redisTimeoutMs: 5_000,
         clock,
@@ -67,6 +73,8 @@ describe.skipIf(noRedis)('three replicas over a real Redis', () => {
         served += (await Promise.all(calls)).filter(Boolean).length;
         clock.advance(1_000);
         await settle();
+        // No time passes while Redis works.
+        await until(() => pending === 0);
       }
       return served;
     };

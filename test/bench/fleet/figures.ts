@@ -3,7 +3,9 @@ import { type Replica, ReplicaPool } from '../../helpers/fleet.ts';
 import type { Outcome, ReplicaOptions } from '../../helpers/fleet-worker.ts';
 import { noRedis, type RedisServer, startRedis } from '../../helpers/redis-server.ts';
 import { seeded } from '../../helpers/seeded.mjs';
+import { crowd } from './crowd.ts';
 import { faults, type Table } from './faults.ts';
+import { clockStep, deadLeaders } from './protocol.ts';
 import { meter } from './redis-readings.ts';
 import { type Service, startService } from './service.ts';
 
@@ -260,6 +262,12 @@ export async function main(file: string, only: string[]): Promise<{ status: numb
   const ofFaults = wanted('faults') || named.length > 0 ? await faults(pool, named) : undefined;
   failed.push(...(ofFaults?.missed ?? []));
   if (only.includes('large')) await cold(pool, 50, 1_000);
+  if (only.includes('leaders')) await deadLeaders();
+  if (only.includes('clock')) await clockStep();
+  if (only.includes('crowd')) {
+    for (const owners of [100, 1_000]) await crowd(pool, 20, 1, owners);
+    await crowd(pool, 20, 10, 2_000);
+  }
   const isWhole = named.length === 0;
   return { status: failed.length > 0 ? 1 : 0, ...(ofFaults && isWhole && { faults: ofFaults.table }) };
 }

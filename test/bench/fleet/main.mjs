@@ -5,7 +5,9 @@
  *   npm run bench -- fleet                          all figures but the large one
  *   node test/bench/fleet/main.mjs hits killed      those named: fuzz, hits, wakes, killed, cost, refresh, cold, faults;
  *                                                   fault-hung and others for one row of faults; cost8 or refresh20 for
- *                                                   one number of processes; large for 50 processes and 1,000 owners
+ *                                                   one number of processes; large for 50 processes and 1,000 owners;
+ *                                                   leaders for leaders that die, clock for a clock of Redis that steps
+ *                                                   back (needs a C compiler), crowd for more replicas than cores
  *   node test/bench/fleet/main.mjs faults --docs    also stores the faults' rows and renews docs/fleet-numbers.md. The other
  *                                                   rows of that page are stored by hand: edit `results.json`, then run
  *                                                   node test/bench/stored.mjs
