@@ -47,11 +47,9 @@ export type {
   OwnerReport,
   OwnerState,
   OwnersOptions,
-  PauseStat,
-  PauseStats,
-  RegistryStats,
 } from './registry/reports.ts';
 export type { Phase } from './registry/slot.ts';
+export type { PauseStat, PauseStats, RegistryStats } from './registry/stats.ts';
 export type { WarmUpFailure, WarmUpOptions, WarmUpReport } from './registry/warm-up.ts';
 export type {
   LookupMessage,

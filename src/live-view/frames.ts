@@ -2,7 +2,8 @@
 
 import type { OwnerTokenErrorCode, WiderScope } from '../errors/owner-token-error.ts';
 import type { SharingStats } from '../redis/shared-tokens.ts';
-import type { OwnerReport, RegistryStats } from '../registry/reports.ts';
+import type { OwnerReport } from '../registry/reports.ts';
+import type { RegistryStats } from '../registry/stats.ts';
 import type { RequestReason } from '../token-source.ts';
 
 /** The process that the page shows. */

@@ -20,11 +20,11 @@ import {
   registrySettings,
 } from './options.ts';
 import { OwnerTable } from './owner-table.ts';
-import type { OwnerReport, OwnerState, OwnersOptions, RegistryStats } from './reports.ts';
-import { ownerReports, ownerState, registryStats } from './reports.ts';
+import { type OwnerReport, type OwnerState, type OwnersOptions, ownerReports, ownerState } from './reports.ts';
 import { Requests } from './requests.ts';
 import { accessKeyOf, type Conditions, clearSlot, decide, dropEnded, Slot } from './slot.ts';
 import { closedError } from './source-call.ts';
+import { type RegistryStats, registryStats } from './stats.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from './warm-up.ts';
 
 /**
