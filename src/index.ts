@@ -39,10 +39,12 @@ export {
   jwtExp,
   untilRejected,
 } from './expiry/policies.ts';
+export type { PaceStat } from './failures/pace.ts';
 export type { PauseRange, PauseRanges } from './failures/pauses.ts';
 export type { OwnerTokenRegistryOptions } from './registry/options.ts';
 export { OwnerTokenRegistry } from './registry/registry.ts';
 export type {
+  KnownOwner,
   OwnerFailure,
   OwnerReport,
   OwnerState,

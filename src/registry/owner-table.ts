@@ -9,6 +9,7 @@ import { inSlices } from '../clock.ts';
 import type { Diagnostics } from '../reporting/diagnostics.ts';
 import type { AccessToken } from '../token.ts';
 import type { Flight } from './flight.ts';
+import { QueueFailures } from './queue-failures.ts';
 import { RejectedOwners } from './rejected-owners.ts';
 import { endBackoff, endPause, isReplacing, type Slot } from './slot.ts';
 import { own, SlotCache } from './slot-cache.ts';
@@ -32,6 +33,10 @@ export class OwnerTable {
   #flights = new Map<string, { flight: Flight | undefined }>();
   /** Owners whose newest tokens the API rejects. */
   rejected = new RejectedOwners();
+  /** Owners whose last call failed in the queue. */
+  readonly queueFailures = new QueueFailures();
+  /** The owners in `#withoutToken`, because a walk over that cache does not survive its changes. */
+  #tokenless = new Set<Slot>();
   /** The failing owners, those that have failed longest first: without a token, and with one. */
   #failing = { withoutToken: new Set<Slot>(), withToken: new Set<Slot>() };
   /** Owners whose pause has ended, although their slots do not show it yet. */
@@ -73,10 +78,28 @@ export class OwnerTable {
     return this.#failing.withoutToken.size + this.#failing.withToken.size;
   }
 
-  /** The same owners, the worst first. */
+  /** The same owners, and those whose last call failed in the queue, the worst first. */
   *failing(): Generator<Slot> {
     yield* this.#failing.withoutToken;
+    yield* this.queueFailures.slots();
     yield* this.#failing.withToken;
+  }
+
+  /**
+   * All owners, also those that are known only by a request or by a failure in the queue. The table may change between two
+   * steps: an owner that changes may then come twice or be missed.
+   */
+  *all(): Generator<Slot> {
+    yield* this.#withToken?.unordered() ?? [];
+    yield* this.#tokenless;
+    for (const slot of slotsIn(this.#flights.values())) if (!this.#isStored(slot)) yield slot;
+    for (const slot of this.queueFailures.slots()) {
+      if (!this.#isStored(slot) && !this.#flights.has(slot.accessKey)) yield slot;
+    }
+  }
+
+  #isStored({ accessKey }: Slot): boolean {
+    return this.#withToken?.peek(accessKey) !== undefined || this.#withoutToken.has(accessKey, own());
   }
 
   /** The owners with a token that neither fail nor have it rejected, the most recently used first. */
@@ -103,9 +126,7 @@ export class OwnerTable {
   /** The slot; counts as a use in the LRU order. */
   use(accessKey: string): Slot | undefined {
     const slot =
-      this.#withToken?.use(accessKey) ??
-      this.#withoutToken.get(accessKey, own()) ??
-      this.#flights.get(accessKey)?.flight?.slot;
+      this.#withToken?.use(accessKey) ?? this.#withoutToken.get(accessKey, own()) ?? this.#requesting(accessKey);
     if (slot) this.#catchUp(slot);
     return slot;
   }
@@ -113,11 +134,14 @@ export class OwnerTable {
   /** The slot; does not change the LRU order. */
   peek(accessKey: string): Slot | undefined {
     const slot =
-      this.#withToken?.peek(accessKey) ??
-      this.#withoutToken.peek(accessKey, own()) ??
-      this.#flights.get(accessKey)?.flight?.slot;
+      this.#withToken?.peek(accessKey) ?? this.#withoutToken.peek(accessKey, own()) ?? this.#requesting(accessKey);
     if (slot) this.#catchUp(slot);
     return slot;
+  }
+
+  /** An owner that nothing is stored of yet. */
+  #requesting(accessKey: string): Slot | undefined {
+    return this.#flights.get(accessKey)?.flight?.slot ?? this.queueFailures.of(accessKey)?.slot;
   }
 
   /** The owner's in-flight request, which its callers join. */
@@ -137,6 +161,7 @@ export class OwnerTable {
   /** Ends the owner's pause and the keeping of a rejected token, if there is one. */
   resume(slot: Slot): void {
     const wasReplacing = isReplacing(slot);
+    this.queueFailures.delete(slot.accessKey);
     const wasFailing = endPause(slot);
     if (isReplacing(slot) && !wasReplacing) this.store(slot);
     if (wasFailing) this.reportRecovery(slot);
@@ -175,11 +200,14 @@ export class OwnerTable {
   store(slot: Slot): void {
     this.#resumed.delete(slot);
     this.#noteTrouble(slot);
+    this.queueFailures.delete(slot.accessKey);
     if (slot.held) {
+      this.#tokenless.delete(slot);
       this.#withoutToken.delete(slot.accessKey);
       this.#withToken ??= this.#newWithToken();
       this.#withToken.set(slot, slot.held);
     } else {
+      this.#tokenless.add(slot);
       this.#withToken?.delete(slot.accessKey);
       this.#withoutToken.set(slot.accessKey, slot, own());
     }
@@ -209,6 +237,7 @@ export class OwnerTable {
     const flights = flightsIn(this.#flights.values());
     this.#withToken = undefined;
     this.#withoutToken = this.#newWithoutToken();
+    this.#tokenless = new Set();
     this.#flights = new Map();
     this.#forgetTrouble();
     this.#resumed = new Set();
@@ -227,6 +256,8 @@ export class OwnerTable {
 
   #removeTrouble(slot: Slot): void {
     this.rejected.delete(slot);
+    this.queueFailures.delete(slot.accessKey);
+    this.#tokenless.delete(slot);
     this.#failing.withoutToken.delete(slot);
     this.#failing.withToken.delete(slot);
     this.#resumed.delete(slot);
@@ -234,6 +265,7 @@ export class OwnerTable {
 
   #forgetTrouble(): void {
     this.rejected = new RejectedOwners();
+    this.queueFailures.clear();
     this.#failing = { withoutToken: new Set(), withToken: new Set() };
   }
 }
@@ -241,4 +273,8 @@ export class OwnerTable {
 function* flightsIn(boxes: Iterable<{ readonly flight: Flight | undefined }>): Generator<Flight> {
   // A box in the map is never empty; see `detach`.
   for (const { flight } of boxes) yield flight as Flight;
+}
+
+function* slotsIn(boxes: Iterable<{ readonly flight: Flight | undefined }>): Generator<Slot> {
+  for (const { slot } of flightsIn(boxes)) yield slot;
 }

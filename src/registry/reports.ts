@@ -41,7 +41,7 @@ export interface OwnersOptions {
   /** The most owners to return, 1 to 100,000. Default: 100. */
   limit?: number | undefined;
   /**
-   * `failing`: owners whose last request failed. `rejected`: owners whose newest tokens the API rejects, see
+   * `failing`: owners whose last request failed, or whose last call the queue failed for as long as it is long. `rejected`: owners whose newest tokens the API rejects, see
    * {@link PauseStats.rejected}. `working`: the other owners with a token. Default: all, in this order.
    */
   state?: 'failing' | 'rejected' | 'working' | undefined;
@@ -92,8 +92,32 @@ export interface OwnerReport extends OwnerState {
   readonly owner: string;
   /** Epoch ms: when the last issued token was requested, if that is still known. */
   readonly issuedAtMs?: number;
-  /** Why its last request failed, or else that the API rejected its tokens in a row; absent if neither. */
+  /** Why its last request failed, or its last call in the queue, or else that the API rejected its tokens in a row. */
   readonly failure?: OwnerFailure;
+}
+
+/**
+ * One owner as `eachOwner()` finds it. Its names are computed when they are read, which costs more than all the rest.
+ *
+ * @example
+ * ```ts
+ * const names = (known: Iterable<KnownOwner>) => Array.from(known, ({ owner }) => owner);
+ * await registry.getToken(accessKey);
+ * console.log(names(registry.eachOwner()).length); // → 1
+ * ```
+ */
+export interface KnownOwner extends OwnerReport {
+  /** The owner's fingerprint, also if `owner` is its label. */
+  readonly fingerprint: string;
+}
+
+/** What a report says besides what the slot does. */
+interface Context {
+  readonly owners: OwnerTable;
+  /** What else a decision about an owner depends on. */
+  conditionsOf(slot: Slot, now: Instant): Conditions;
+  /** When an owner's outage began, on the monotonic clock. */
+  failingSinceMs(slot: Slot): number | undefined;
 }
 
 /** One owner's state. */
@@ -117,17 +141,9 @@ const OWNERS_OPTIONS: OptionRules<OwnersOptions> = {
 /**
  * The owners that fail, the longest failing first, those without a token before those with one; then those whose tokens the
  * API rejects; then the others with a token, the most recently used first.
- *
- * @param conditions what else a decision about an owner depends on.
- * @param failingSinceMs when an owner's outage began, on the monotonic clock.
  */
-export function ownerReports(
-  owners: OwnerTable,
-  given: OwnersOptions,
-  now: Instant,
-  conditions: (slot: Slot) => Conditions,
-  failingSinceMs: (slot: Slot) => number | undefined,
-): OwnerReport[] {
+export function ownerReports(context: Context, given: OwnersOptions, now: Instant): OwnerReport[] {
+  const { owners } = context;
   const { limit, state } = checkOptions('owners', given, OWNERS_OPTIONS) as OwnersOptions & { limit: number };
   const nowMs = now.monotonicMs;
   const lists = {
@@ -138,7 +154,24 @@ export function ownerReports(
   const slots = new Set<Slot>();
   for (const list of state ? [lists[state]] : Object.values(lists)) take(list, limit, slots);
   // Only now, because a label is computed by the user's function, which may call the registry.
-  return [...slots].map((slot) => ownerReport(slot, now, conditions(slot), failingSinceMs(slot)));
+  return [...slots].map((slot) => ({ owner: slot.owner, ...factsOf(context, slot, now) }));
+}
+
+/** All owners, in no order. The registry may change between two steps. */
+export function* eachOwner(
+  context: Context & { fingerprintOf(accessKey: string): string; now(): Instant },
+): Generator<KnownOwner> {
+  for (const slot of context.owners.all()) {
+    yield {
+      get owner() {
+        return slot.owner;
+      },
+      get fingerprint() {
+        return context.fingerprintOf(slot.accessKey);
+      },
+      ...factsOf(context, slot, context.now()),
+    };
+  }
 }
 
 function take(from: Iterable<Slot>, limit: number, into: Set<Slot>): void {
@@ -146,13 +179,11 @@ function take(from: Iterable<Slot>, limit: number, into: Set<Slot>): void {
   for (const slot of from) if (into.add(slot).size === limit) return;
 }
 
-function ownerReport(slot: Slot, now: Instant, conditions: Conditions, sinceMs: number | undefined): OwnerReport {
+function factsOf(context: Context, slot: Slot, now: Instant): Omit<OwnerReport, 'owner'> {
   const issuedAtMs = slot.held?.issuedAtMs ?? slot.history.issuedAtMs;
-  const failure = failureOf(slot, now, sinceMs);
-  const { owner } = slot;
+  const failure = failureOf(context, slot, now);
   return {
-    owner,
-    ...ownerState(slot, now, conditions),
+    ...ownerState(slot, now, context.conditionsOf(slot, now)),
     ...(issuedAtMs !== undefined && { issuedAtMs }),
     ...(failure && { failure }),
   };
@@ -165,9 +196,15 @@ function troubleNow(slot: Slot, now: Instant): Pause | undefined {
   return failure ?? (isKnown ? rejection?.row : undefined);
 }
 
-function failureOf(slot: Slot, now: Instant, sinceMs: number | undefined): OwnerFailure | undefined {
-  const trouble = troubleNow(slot, now);
+function failureOf(
+  { owners: { queueFailures }, failingSinceMs }: Context,
+  slot: Slot,
+  now: Instant,
+): OwnerFailure | undefined {
+  const queued = queueFailures.of(slot.accessKey);
+  const trouble = troubleNow(slot, now) ?? queued;
   if (!trouble) return undefined;
+  const sinceMs = trouble === queued ? queued.sinceMs : failingSinceMs(slot);
   const { error, count: failures, retryAtMonotonicMs } = trouble;
   const { code, message, status, oauthError, failedAtMs } = error;
   return {

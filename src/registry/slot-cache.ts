@@ -89,6 +89,14 @@ export class SlotCache {
     for (const index of this.#indexes.values()) yield this.#slots[index] as Slot;
   }
 
+  /** All slots. The cache may change between two steps. */
+  *unordered(): Generator<Slot> {
+    for (let index = 0; index < this.#slots.length; index++) {
+      const slot = this.#slots[index];
+      if (slot) yield slot;
+    }
+  }
+
   delete(accessKey: string): void {
     this.#indexes.delete(accessKey);
   }

@@ -1,9 +1,12 @@
 /** What `stats()` returns: plain numbers, in a time that does not depend on how many owners and requests there are. */
 
 import { type Instant, onWallClock, pastOnWallClock } from '../clock.ts';
-import type { FailureScope, OwnerTokenErrorCode } from '../errors/owner-token-error.ts';
+import type { FailureScope, OwnerTokenErrorCode, WiderScope } from '../errors/owner-token-error.ts';
 import type { Blame } from '../failures/blame-state.ts';
+import { type PaceStat, paceStat } from '../failures/pace.ts';
+import type { Flight } from './flight.ts';
 import type { OwnerTable } from './owner-table.ts';
+import type { RequestQueue } from './queue.ts';
 import type { Requests } from './requests.ts';
 
 /**
@@ -19,6 +22,10 @@ import type { Requests } from './requests.ts';
 export interface PauseStat {
   /** Code of the failure. */
   readonly code: OwnerTokenErrorCode;
+  /** The HTTP status of the last response. */
+  readonly status?: number;
+  /** Epoch ms: when the outage began. */
+  readonly sinceMs: number;
   /** Epoch ms: when the last failure happened. */
   readonly failedAtMs: number;
   /** Epoch ms: when the trial request may start. */
@@ -84,6 +91,8 @@ export interface RegistryStats {
   concurrency: number;
   /** Token requests that wait for their turn now. */
   queued: number;
+  /** How long the first of them has waited, in milliseconds, refreshes and owners that fail apart; 0 if none waits. */
+  longestQueuedMs: number;
   /** Callers that wait for a token request now. */
   waiting: number;
   /** Calls served from the cache. */
@@ -92,6 +101,12 @@ export interface RegistryStats {
   joined: number;
   /** Calls refused by a pause, by its scope. */
   refused: Record<FailureScope, number>;
+  /** Calls that waited for their turn for over a second before their request was sent. */
+  late: number;
+  /** Calls that failed with `queue_full`. */
+  queueFull: number;
+  /** Calls that failed with `queue_timeout`. */
+  queueTimeouts: number;
   /** Token requests sent: calls of the source. */
   requests: number;
   /** Token requests sent ahead of expiry, while the cached token was usable; part of `requests`. */
@@ -100,6 +115,10 @@ export interface RegistryStats {
   canaries: number;
   /** Token requests that failed. */
   failures: number;
+  /** How long a request for a token takes, in milliseconds: a moving average; absent before the first token. */
+  latencyMs?: number;
+  /** The rate that limits token requests; absent while none does. */
+  pace?: PaceStat;
   /** Reports by `reject` of a cached token, without repeated ones. */
   rejections: number;
   /** Owners evicted because the cache was full. */
@@ -113,26 +132,45 @@ export function registryStats(
   counts: Pick<RegistryStats, 'concurrency' | 'hits' | 'joined' | 'rejections' | 'refused'>,
   owners: OwnerTable,
   requests: Requests,
+  circuitSinceMs: (scope: WiderScope) => number | undefined,
   now: Instant,
 ): RegistryStats {
-  const { size, usable, evictions } = owners;
+  const { size, usable, evictions, queueFailures } = owners;
   const { waiting, scheduler } = requests;
   const { queue, canaries, health } = scheduler;
+  const pace = paceStat(health.pace, now.monotonicMs);
   const { inFlight, queued, lists } = queue;
-  const pauses = { owners: owners.failingCount, ...rejectedStat(owners, now), ...circuitStat(health.blame, now) };
+  const pauses = {
+    owners: owners.failingCount,
+    ...rejectedStat(owners, now),
+    ...circuitStat(health.blame, circuitSinceMs, now),
+  };
   return {
     owners: size,
     usable,
     inFlight,
     slow: lists.slow.length,
     queued,
+    longestQueuedMs: longestQueuedMs(queue, now),
     waiting,
     ...counts,
+    ...queueFailures.counts,
     evictions,
     ...requests.counts,
     canaries,
+    ...(health.latencyMs !== undefined && { latencyMs: Math.round(health.latencyMs) }),
+    ...(pace && { pace }),
     pauses,
   };
+}
+
+/** How long the first request has waited for its turn, of those that calls wait for and whose owners do not fail. */
+export function longestQueuedMs(
+  { lists: { known, new: firsts } }: RequestQueue<Flight>,
+  { monotonicMs }: Instant,
+): number {
+  const [a, b] = [known.first, firsts.first].map((first) => (first ? Math.round(monotonicMs - first.queuedAtMs) : 0));
+  return Math.max(a as number, b as number);
 }
 
 function rejectedStat({ rejected }: OwnerTable, now: Instant): Pick<PauseStats, 'rejected'> {
@@ -141,11 +179,18 @@ function rejectedStat({ rejected }: OwnerTable, now: Instant): Pick<PauseStats, 
 }
 
 /** The open circuit, by its scope. */
-function circuitStat({ state }: Blame<string>, now: Instant): Omit<PauseStats, 'owners'> {
+function circuitStat(
+  { state }: Blame<string>,
+  circuitSinceMs: (scope: WiderScope) => number | undefined,
+  now: Instant,
+): Omit<PauseStats, 'owners'> {
   if (state.phase !== 'open') return {};
   const { circuit, outstanding } = state;
   const { scope, error, count, retryAtMonotonicMs } = circuit;
-  const { code, failedAtMs } = error;
+  const { code, status, failedAtMs } = error;
+  const beganMs = circuitSinceMs(scope);
   const retryAtMs = onWallClock(retryAtMonotonicMs, now);
-  return { [scope]: { code, failedAtMs, retryAtMs, failures: count, probing: outstanding > 0 } };
+  const sinceMs = beganMs === undefined ? failedAtMs : pastOnWallClock(beganMs, now);
+  const known = { code, ...(status !== undefined && { status }), sinceMs, failedAtMs, retryAtMs };
+  return { [scope]: { ...known, failures: count, probing: outstanding > 0 } };
 }

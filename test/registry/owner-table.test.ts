@@ -4,6 +4,7 @@ import { Flight } from '../../src/registry/flight.ts';
 import { OwnerTable } from '../../src/registry/owner-table.ts';
 import { recordFailure, recordSuccess, type Slot } from '../../src/registry/slot.ts';
 import type { Diagnostics } from '../../src/reporting/diagnostics.ts';
+import { at } from '../helpers/instants.ts';
 import { tokenOf } from '../helpers/numbered-tokens.ts';
 import { createSlot } from '../helpers/slots.ts';
 
@@ -71,6 +72,56 @@ it('failing owners are listed in the order of their first failure, those without
   recordSuccess(b, { token: tokenOf('b'), aheadMs: 0 });
   table.store(b);
   expect([...table.failing()]).toEqual([c, withToken]);
+});
+
+it('all owners are found, each once: with a token, without one, by their request, and by their failure in the queue', () => {
+  const table = new OwnerTable(9, { emit: () => {}, lifted: () => {} });
+  const withToken = stored(table, 'owner_a', 'token');
+  const failing = stored(table, 'owner_b', 'failure');
+  const requesting = newFlight('owner_c');
+  for (const flight of [requesting, newFlight('owner_a', withToken), newFlight('owner_b', failing)])
+    table.attach(flight);
+  const timedOut = [newFlight('owner_d'), newFlight('owner_b', failing), newFlight('owner_c', requesting.slot)];
+  for (const flight of timedOut) {
+    flight.waitingWithoutSignal = 1;
+    table.queueFailures.refused(flight, new OwnerTokenError('queue_timeout', 'no'), at(0));
+  }
+  const { slot } = timedOut[0] as Flight;
+  expect([...table.all()]).toEqual([withToken, failing, requesting.slot, slot]);
+  expect([table.peek('d'), table.use('d')]).toEqual([slot, slot]);
+  expect([...table.failing()]).toEqual([failing, slot, failing, requesting.slot]);
+});
+
+it.each<[string, (table: OwnerTable, slot: Slot) => void]>([
+  ['is stored', (table, slot) => table.store(slot)],
+  ['is forgotten', (table) => table.forget('a')],
+  ['is resumed', (table, slot) => table.resume(slot)],
+  ['is forgotten with all others', (table) => void table.clear()],
+  ['is resumed with all others', (table) => table.resumeAll()],
+])('an owner whose call failed in the queue no longer counts once it %s', (_, end) => {
+  const { table } = tableOfTwo();
+  const flight = newFlight('owner_a');
+  flight.waitingWithoutSignal = 1;
+  table.queueFailures.refused(flight, new OwnerTokenError('queue_timeout', 'no'), at(0));
+  expect([...table.failing()]).toEqual([flight.slot]);
+  end(table, flight.slot);
+  expect([...table.failing()]).toEqual([]);
+});
+
+it('a walk over all owners goes on while they change, and misses none that stays', () => {
+  const table = new OwnerTable(99, { emit: () => {}, lifted: () => {} });
+  const kept = ['a', 'b', 'c', 'd'].map((owner) => stored(table, `owner_${owner}`, owner < 'c' ? 'token' : 'failure'));
+  const seen = new Set<Slot>();
+  for (const slot of table.all()) {
+    seen.add(slot);
+    table.use('a');
+    table.use('c');
+    table.forget('x');
+    stored(table, 'owner_x', 'token');
+  }
+  for (const slot of kept) expect(seen).toContain(slot);
+  table.clear();
+  expect([...table.all()]).toEqual([]);
 });
 
 it('clearing the owner table returns the unsettled requests, even if these are read later', () => {
