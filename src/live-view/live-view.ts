@@ -28,8 +28,8 @@ const FRAME_MS = 500;
 const MAX_VIEWERS = 50;
 /** Owners in the first frame. */
 const MAX_LISTED = 200;
-/** Owners are counted as often as keeps the cost low: twice a second up to 10,000 of them, then after so long for each. */
-const COUNT_MS_PER_OWNER = 0.05;
+/** Owners are counted as often as keeps the cost low: twice a second up to 5,000 of them, then after so long for each. */
+const COUNT_MS_PER_OWNER = 0.1;
 
 export class LiveView {
   readonly #registries: readonly ViewedRegistry[];

@@ -5,6 +5,7 @@ import type { OwnerTokenErrorCode } from '../errors/owner-token-error.ts';
 import type { Pause } from '../failures/pauses.ts';
 import { knownRejection } from '../failures/rejections.ts';
 import { checkOptions, integer, type OptionRules } from '../option-check.ts';
+import type { AccessToken } from '../token.ts';
 import type { OwnerTable } from './owner-table.ts';
 import { type Conditions, isLive, laterPause, type Phase, phaseOf, type Slot } from './slot.ts';
 
@@ -120,6 +121,11 @@ interface Context {
   failingSinceMs(slot: Slot): number | undefined;
 }
 
+interface WalkContext extends Context {
+  fingerprintOf(accessKey: string): string;
+  now(): Instant;
+}
+
 /** One owner's state. */
 export function ownerState(slot: Slot, now: Instant, conditions: Conditions): OwnerState {
   const pause = laterPause(conditions.circuit, troubleNow(slot, now));
@@ -158,21 +164,42 @@ export function ownerReports(context: Context, given: OwnersOptions, now: Instan
 }
 
 /** All owners, in no order. The registry may change between two steps. */
-export function* eachOwner(
-  context: Context & { fingerprintOf(accessKey: string): string; now(): Instant },
-): Generator<KnownOwner> {
+export function* eachOwner(context: WalkContext): Generator<KnownOwner> {
   for (const slot of context.owners.all()) {
-    yield {
-      get owner() {
-        return slot.owner;
-      },
-      get fingerprint() {
-        return context.fingerprintOf(slot.accessKey);
-      },
-      ...factsOf(context, slot, context.now()),
-    };
+    const now = context.now();
+    yield isHealthy(slot, now) ? healthyOwner(context, slot) : knownOwner(context, slot, now);
   }
 }
+
+/** A token before its refresh point, and nothing else to say: most owners, most of the time. */
+const isHealthy = (slot: Slot, now: Instant): slot is Slot & { held: AccessToken } =>
+  isLive(slot, now) &&
+  now.timelineMs - slot.aheadMs < slot.held.refreshAtMs &&
+  !slot.history.failure &&
+  !slot.history.rejection;
+
+/** The same as {@link knownOwner} finds, at a tenth of the cost. */
+const healthyOwner = (context: WalkContext, slot: Slot & { held: AccessToken }): KnownOwner => ({
+  get owner() {
+    return slot.owner;
+  },
+  get fingerprint() {
+    return context.fingerprintOf(slot.accessKey);
+  },
+  phase: 'fresh',
+  expiresAtMs: slot.held.expiresAtMs,
+  issuedAtMs: slot.held.issuedAtMs,
+});
+
+const knownOwner = (context: WalkContext, slot: Slot, now: Instant): KnownOwner => ({
+  get owner() {
+    return slot.owner;
+  },
+  get fingerprint() {
+    return context.fingerprintOf(slot.accessKey);
+  },
+  ...factsOf(context, slot, now),
+});
 
 function take(from: Iterable<Slot>, limit: number, into: Set<Slot>): void {
   if (into.size === limit) return;

@@ -6,7 +6,7 @@ const ODD = /\p{C}|[\u034f\u115f\u1160\u2800\u3164\uffa0]|^\s|\s$/u;
 /** A label with what cannot be seen in it as code points. */
 export const visibleWord = (label: string): string =>
   label.replace(
-    ODD_PARTS,
+    new RegExp(ODD, 'gu'),
     (odd) => `⟨U+${(odd.codePointAt(0) as number).toString(16).toUpperCase().padStart(4, '0')}⟩`,
   );
 
