@@ -290,7 +290,7 @@ it('the stream of the live view shows in its next frame which of 10,000 owners f
     clock.advance(500);
     if (frame < 2) await frames.next();
   }
-  const cause = { id: 'owner_refused-400', message: 'revoked', owners: 1, unserved: 1, retryAtMs };
+  const cause = { id: 'owner_refused-400', message: 'revoked', owners: 1, unserved: 1 };
   expect((await frames.next()).registries[0]?.status).toMatchObject({ known: 10_000, unserved: 1, causes: [cause] });
   expect(requests).toMatchObject([{ owner: 'KEY-5000', code: 'owner_refused', status: 400 }]);
   await frames.close();
