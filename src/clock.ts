@@ -157,6 +157,10 @@ export function onWallClock(monotonicMs: number, now: Instant): number {
   return now.wallMs + Math.ceil(Math.max(0, monotonicMs - now.monotonicMs));
 }
 
+/** The same for a time in the past. */
+export const pastOnWallClock = (monotonicMs: number, now: Instant): number =>
+  now.wallMs - (now.monotonicMs - monotonicMs);
+
 /** A timer of Node's, or the function by which an injected clock cancels one. */
 export type Timer = NodeJS.Timeout | (() => void);
 

@@ -40,19 +40,19 @@ export {
   jwtExp,
   untilRejected,
 } from './expiry/policies.ts';
+export type { PaceStat } from './failures/pace.ts';
 export type { PauseRange, PauseRanges } from './failures/pauses.ts';
 export type { OwnerTokenRegistryOptions } from './registry/options.ts';
 export { OwnerTokenRegistry } from './registry/registry.ts';
 export type {
+  KnownOwner,
   OwnerFailure,
   OwnerReport,
   OwnerState,
   OwnersOptions,
-  PauseStat,
-  PauseStats,
-  RegistryStats,
 } from './registry/reports.ts';
 export type { Phase } from './registry/slot.ts';
+export type { PauseStat, PauseStats, RegistryStats } from './registry/stats.ts';
 export type { WarmUpFailure, WarmUpOptions, WarmUpReport } from './registry/warm-up.ts';
 export type {
   LookupMessage,

@@ -28,7 +28,7 @@ const HELP_WORDS = ['help', '--help', '-h'];
 const VERSION_WORDS = ['--version', '-v'];
 
 /**
- * Runs one command line and returns its exit code: 0 success, 1 failure, 2 invalid usage, 3 not tested (`sandbox`), 130 interrupted.
+ * Runs one command line and returns its exit code: 0 success, 1 failure, 2 invalid usage, 3 not tested (`sandbox`), 130 interrupted, unless it runs until then.
  *
  * `help`, or no arguments, lists the commands; `help <command>` and `<command> --help` print a command's usage. An
  * unknown command is an error that suggests the nearest name. Everything that a command throws is reported here, without

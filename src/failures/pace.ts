@@ -65,6 +65,30 @@ export function initialPace(quotaPerSecond = Number.POSITIVE_INFINITY): Pace {
   };
 }
 
+/**
+ * The rate that limits token requests now.
+ *
+ * @example
+ * ```ts
+ * const pace: PaceStat | undefined = registry.stats().pace;
+ * console.log(pace?.reason ?? 'not limited'); // → not limited
+ * ```
+ */
+export interface PaceStat {
+  /** Requests per second. */
+  readonly perSecond: number;
+  /** `quota`: the option `requestsPerSecond`. `overload`: learned from 429s and 503s. */
+  readonly reason: 'quota' | 'overload';
+}
+
+/** The rate that limits requests now; undefined if none does. */
+export function paceStat({ perSecond, quotaPerSecond, cutAtMs }: Pace, nowMs: number): PaceStat | undefined {
+  const learned = nowMs - cutAtMs > FORGET_AFTER_MS ? Number.POSITIVE_INFINITY : perSecond;
+  const least = Math.min(learned, quotaPerSecond);
+  if (least === Number.POSITIVE_INFINITY) return undefined;
+  return { perSecond: least, reason: learned < quotaPerSecond ? 'overload' : 'quota' };
+}
+
 /** Whether a learned rate limits requests. */
 export const isPaced = ({ perSecond }: Pace): boolean => perSecond < Number.POSITIVE_INFINITY;
 

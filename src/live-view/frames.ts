@@ -2,8 +2,10 @@
 
 import type { OwnerTokenErrorCode, WiderScope } from '../errors/owner-token-error.ts';
 import type { SharingStats } from '../redis/shared-tokens.ts';
-import type { OwnerReport, RegistryStats } from '../registry/reports.ts';
+import type { OwnerReport } from '../registry/reports.ts';
+import type { RegistryStats } from '../registry/stats.ts';
 import type { RequestReason } from '../token-source.ts';
+import type { Facts } from './status.ts';
 
 /** The process that the page shows. */
 export interface Replica {
@@ -12,6 +14,8 @@ export interface Replica {
   readonly host: string;
   readonly pid: number;
   readonly startedAtMs: number;
+  /** How long it has run, by its own clock, which no other is compared with. */
+  readonly upMs: number;
   /** Of this package. */
   readonly version: string;
   readonly node: string;
@@ -47,10 +51,8 @@ export interface OutageView {
 export interface RegistryView {
   readonly name: string;
   readonly stats: RegistryStats;
-  /** The owners that fail, the worst first; the others are found by the search. */
-  readonly failing: readonly OwnerReport[];
-  /** Some of the owners whose newest tokens the API rejects. */
-  readonly rejected: readonly OwnerReport[];
+  /** Of when the owners were last counted; the statistics are those of now. Absent while they are counted for the first time. */
+  readonly status?: Facts;
   readonly fleet?: SharingStats;
 }
 
@@ -63,18 +65,34 @@ export interface Frame {
   readonly outages: readonly OutageView[];
   /** In the first frame only. */
   readonly replica?: Replica;
-  /** In the first frame only: the owners used last, by registry, because their tokens are older than what was recorded. */
-  readonly working?: Readonly<Record<string, readonly OwnerReport[]>>;
-  /** In the first frame only: whether an owner can be looked up by its access key. */
-  readonly accessKeys?: boolean;
+  /** In the first frame only: owners that fail and that were used last, by registry, because their tokens are older than what was recorded. */
+  readonly owners?: Readonly<Record<string, readonly OwnerReport[]>>;
+  /** In the first frame only. */
+  readonly page?: PageOptions;
+}
+
+/** What does not change while a page is open. */
+export interface PageOptions {
+  /** When the recording of requests began. */
+  readonly recordedSinceMs: number;
+  /** Whether an owner can be looked up by its access key. */
+  readonly accessKeys: boolean;
+  readonly dashboardUrl?: string | undefined;
 }
 
 /** What the page asks for. In a body, because an address is logged, and a key may be pasted into the wrong box. */
-export type Search = { readonly text: string } | { readonly accessKey: string };
+export type Search = { readonly text: string } | { readonly cause: string } | { readonly accessKey: string };
 
 export interface Found {
-  /** At most {@link MAX_FOUND} of each registry. */
-  readonly owners: Readonly<Record<string, readonly OwnerReport[]>>;
+  /** At most {@link MAX_FOUND} of each registry, those without service first. */
+  readonly owners: Readonly<Record<string, readonly FoundOwner[]>>;
+  /** How many there are, by registry. */
+  readonly total: Readonly<Record<string, number>>;
+  /** Which replica has answered: behind a load balancer, any. */
+  readonly replica: Pick<Replica, 'id' | 'host' | 'pid'>;
 }
+
+/** An owner, and its fingerprint if that is another name of it. */
+export type FoundOwner = OwnerReport & { readonly fingerprint?: string };
 
 export const MAX_FOUND = 50;

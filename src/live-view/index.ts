@@ -4,8 +4,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { answerByFetch, answerByNode, endByNode, receivedByFetch, receivedByNode } from './exchange.ts';
 import { LiveView as View } from './live-view.ts';
 import { checkArguments, type LiveViewOptions, type ViewedRegistry } from './options.ts';
+import type { RegistryStatus } from './status.ts';
 
 export type { LiveViewOptions, ViewedRegistry } from './options.ts';
+export type { Cause, RegistryStatus, Runway } from './status.ts';
 
 /**
  * A live view, to be mounted at a path of the host's own server.
@@ -22,6 +24,11 @@ export interface LiveView {
   readonly node: (req: IncomingMessage, res: ServerResponse) => void;
   /** For Hono, Next and other routers that pass a `Request`. */
   readonly fetch: (request: Request) => Promise<Response>;
+  /**
+   * What the page says at its top, of each registry: who is served, who is not, why, and until when. For a log or a chat
+   * message. Counts the owners in slices, so that no call waits for it.
+   */
+  readonly status: () => Promise<RegistryStatus[]>;
 }
 
 /**
@@ -48,6 +55,7 @@ export function liveView(
   const checked = checkArguments(registries, options);
   const view = new View(checked.registries, checked.options);
   return {
+    status: () => view.status(),
     node: (req, res) => {
       const hasEnded = endByNode(res);
       const answered = view.answer(receivedByNode(req), (answer) => answerByNode(answer, req.method, res, hasEnded));

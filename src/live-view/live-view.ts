@@ -7,29 +7,29 @@
  * | `` | the page |
  * | `live-view.js`, `live-view.css` | its files |
  * | `events` | the frames: server-sent events |
- * | `search` | owners by label, fingerprint or access key |
+ * | `search` | owners by label, fingerprint, cause or access key |
  */
 
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { startTimer, stopTimer, type Timer } from '../clock.ts';
 import { OwnerTokenError } from '../errors/owner-token-error.ts';
-import type { OwnerReport } from '../registry/reports.ts';
 import { isForeign, refusalOf, SECURITY_HEADERS } from './access.ts';
+import { count, failsFor, find, isNamed, sharingOf } from './counted.ts';
 import type { Answer, Received, Viewer } from './exchange.ts';
-import { type Found, type Frame, MAX_FOUND, type RegistryView, type Replica } from './frames.ts';
+import type { Found, FoundOwner, Frame, RegistryView, Replica } from './frames.ts';
 import type { LiveViewOptions, ViewedRegistry } from './options.ts';
 import { pageHtml } from './page-html.ts';
 import { Recorder } from './recorder.ts';
+import { sentenceOf, utcWord } from './sentence.ts';
+import type { Facts, RegistryStatus } from './status.ts';
 
 const FRAME_MS = 500;
 const MAX_VIEWERS = 50;
-/** Owners in a frame: failing ones, and in the first one working ones. */
+/** Owners in the first frame. */
 const MAX_LISTED = 200;
-/** Fewer, because they have one cause. */
-const MAX_REJECTED = 50;
-/** Owners that a search looks at. */
-const MAX_SEARCHED = 10_000;
+/** Owners are counted as often as keeps the cost low: twice a second up to 5,000 of them, then after so long for each. */
+const COUNT_MS_PER_OWNER = 0.1;
 
 export class LiveView {
   readonly #registries: readonly ViewedRegistry[];
@@ -38,6 +38,9 @@ export class LiveView {
   readonly #viewers = new Set<Viewer>();
   readonly #id = randomUUID();
   #timer: Timer | undefined;
+  /** By registry: what was counted last, and when to count again. */
+  readonly #facts = new Map<string, Facts>();
+  #countAtMs = 0;
 
   constructor(registries: readonly ViewedRegistry[], options: LiveViewOptions) {
     this.#registries = registries;
@@ -102,12 +105,15 @@ export class LiveView {
 
   #begin(): void {
     this.#recorder.start();
-    for (const { name, stats } of this.#registryViews()) {
+    for (const registry of this.#registries) {
+      const { pauses } = registry.stats();
       for (const scope of ['client', 'endpoint'] as const) {
-        const pause = stats.pauses[scope];
-        if (pause) this.#recorder.outageBegan(name, scope, pause.failedAtMs);
+        const pause = pauses[scope];
+        if (pause) this.#recorder.outageBegan(registry.name, scope, pause.sinceMs);
       }
     }
+    this.#facts.clear();
+    this.#countAtMs = Number.NEGATIVE_INFINITY;
     this.#schedule();
   }
 
@@ -128,24 +134,45 @@ export class LiveView {
   }
 
   #firstFrame(version: string): Frame {
-    const working = this.#registries.map((registry) => {
-      return [registry.name, registry.owners({ state: 'working', limit: MAX_LISTED })] as const;
-    });
+    const owners = this.#registries.map((registry) => [registry.name, registry.owners({ limit: MAX_LISTED })] as const);
+    const { accessKeySearch = false, dashboardUrl } = this.#options;
     return {
       ...this.#frame(this.#recorder.requests),
       replica: replicaOf(this.#id, version),
-      working: Object.fromEntries(working),
-      accessKeys: this.#options.accessKeySearch === true,
+      owners: Object.fromEntries(owners),
+      page: { recordedSinceMs: this.#recorder.sinceMs, accessKeys: accessKeySearch, dashboardUrl },
     };
   }
 
   #registryViews(): RegistryView[] {
+    if (this.#now() >= this.#countAtMs) this.#countAll();
     return this.#registries.map((registry) => {
-      const failing = registry.owners({ state: 'failing', limit: MAX_LISTED });
-      const fleet = statsOf(this.#options.fleets?.[registry.name]);
-      const rejected = registry.owners({ state: 'rejected', limit: MAX_REJECTED });
-      return { name: registry.name, stats: registry.stats(), failing, rejected, ...(fleet && { fleet }) };
+      const { name } = registry;
+      const fleet = sharingOf(this.#options.fleets?.[name]);
+      const status = this.#facts.get(name);
+      return { name, stats: registry.stats(), ...(status && { status }), ...(fleet && { fleet }) };
     });
+  }
+
+  /** Counts the owners of all registries, and plans when to do so again. */
+  #countAll(): void {
+    let left = this.#registries.length;
+    let owners = 0;
+    this.#countAtMs = Number.POSITIVE_INFINITY;
+    const counted = (facts: Facts) => {
+      this.#facts.set(facts.registry, facts);
+      owners += facts.known;
+      if (--left === 0) this.#countAtMs = this.#now() + Math.max(FRAME_MS, owners * COUNT_MS_PER_OWNER);
+    };
+    for (const registry of this.#registries) count(registry, this.#options, () => this.#now(), counted);
+  }
+
+  /** What the page says at its top, in UTC. */
+  async status(): Promise<RegistryStatus[]> {
+    const all = this.#registries.map((registry) => {
+      return new Promise<Facts>((resolve) => count(registry, this.#options, () => this.#now(), resolve));
+    });
+    return (await Promise.all(all)).map((facts) => ({ ...facts, sentence: sentenceOf(facts, utcWord(facts.atMs)) }));
   }
 
   async #search(received: Received): Promise<Answer> {
@@ -153,11 +180,25 @@ export class LiveView {
     if (isForeign(received)) return text(403, FOREIGN);
     if (!isJson) return text(415, 'Send JSON.');
     const wanted = await received.json().catch(() => undefined);
-    const { text: name, accessKey } = (wanted ?? {}) as Record<string, unknown>;
-    if (typeof name === 'string') return found(this.#registries, (registry) => ownersNamed(registry, name));
-    if (typeof accessKey !== 'string') return text(400, 'Send {"text": …} or {"accessKey": …}.');
+    const { text: name, cause, accessKey } = (wanted ?? {}) as Record<string, unknown>;
+    if (typeof name === 'string') return this.#found((registry) => find(registry, isNamed(name), name.trim()));
+    if (typeof cause === 'string') return this.#found((registry) => find(registry, failsFor(cause, registry)));
+    if (typeof accessKey !== 'string') return text(400, 'Send {"text": …}, {"cause": …} or {"accessKey": …}.');
     if (!this.#options.accessKeySearch) return text(403, 'The search by access key is off: see accessKeySearch.');
-    return found(this.#registries, (registry) => ownerWithKey(registry, accessKey));
+    return this.#found(async (registry) => ({ owners: [ownerWithKey(registry, accessKey)], total: 1 }));
+  }
+
+  async #found(
+    look: (registry: ViewedRegistry) => Promise<{ owners: readonly FoundOwner[]; total: number }>,
+  ): Promise<Answer> {
+    const results = await Promise.all(
+      this.#registries.map(async (registry) => [registry.name, await look(registry)] as const),
+    );
+    const owners = Object.fromEntries(results.map(([name, result]) => [name, result.owners]));
+    const total = Object.fromEntries(results.map(([name, result]) => [name, result.total]));
+    const headers = { ...SECURITY_HEADERS, 'content-type': 'application/json', 'cache-control': 'no-store' };
+    const found: Found = { owners, total, replica: { id: this.#id, host: hostname(), pid: process.pid } };
+    return { status: 200, headers, body: JSON.stringify(found) };
   }
 
   #now(): number {
@@ -168,37 +209,15 @@ export class LiveView {
 const FILES = ['', 'live-view.js', 'live-view.css', 'events'];
 const FOREIGN = 'Pages of other origins may not do this.';
 
-/** Without them if they throw: nothing that the page shows may break the host. */
-function statsOf(fleet: NonNullable<LiveViewOptions['fleets']>[string] | undefined): RegistryView['fleet'] {
-  try {
-    return fleet?.stats();
-  } catch {
-    return undefined;
-  }
-}
-
 function replicaOf(id: string, version: string): Replica {
-  const startedAtMs = Math.round(performance.timeOrigin);
-  return { id, host: hostname(), pid: process.pid, startedAtMs, version, node: process.version };
-}
-
-/** Those whose label or fingerprint contains the text, among the failing ones and the others that were used last. */
-function ownersNamed(registry: ViewedRegistry, wanted: string): OwnerReport[] {
-  const text = wanted.trim().toLowerCase();
-  const matches = registry.owners({ limit: MAX_SEARCHED }).filter(({ owner }) => owner.toLowerCase().includes(text));
-  return matches.slice(0, MAX_FOUND);
+  const [startedAtMs, upMs] = [Math.round(performance.timeOrigin), Math.round(performance.now())];
+  return { id, host: hostname(), pid: process.pid, startedAtMs, upMs, version, node: process.version };
 }
 
 /** The owner of an access key, known or not. Not looked up by its name: two owners may have one label. */
-const ownerWithKey = (registry: ViewedRegistry, accessKey: string): OwnerReport[] => [
-  { owner: registry.fingerprint(accessKey), ...registry.describe(accessKey) },
-];
-
-function found(registries: readonly ViewedRegistry[], find: (registry: ViewedRegistry) => OwnerReport[]): Answer {
-  const owners = Object.fromEntries(registries.map((registry) => [registry.name, find(registry)]));
-  const headers = { ...SECURITY_HEADERS, 'content-type': 'application/json', 'cache-control': 'no-store' };
-  return { status: 200, headers, body: JSON.stringify({ owners } satisfies Found) };
-}
+const ownerWithKey = (registry: ViewedRegistry, accessKey: string): FoundOwner => {
+  return { owner: registry.fingerprint(accessKey), ...registry.describe(accessKey) };
+};
 
 /** `Infinity`, which JSON does not have, becomes null; the page takes it for absent. */
 const eventOf = (frame: Frame): string => `data: ${JSON.stringify(frame)}\n\n`;

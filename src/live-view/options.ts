@@ -3,6 +3,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../clock.ts';
 import { aBoolean, aClock, aFunction, checkOptions, hasMethods, type OptionRules } from '../option-check.ts';
+import { parseUrl } from '../parse-url.ts';
 import type { SharedTokens } from '../redis/shared-tokens.ts';
 import type { OwnerTokenRegistry } from '../registry/registry.ts';
 
@@ -15,7 +16,10 @@ import type { OwnerTokenRegistry } from '../registry/registry.ts';
  * console.log(viewed.name); // → default
  * ```
  */
-export type ViewedRegistry = Pick<OwnerTokenRegistry, 'name' | 'stats' | 'owners' | 'describe' | 'fingerprint'>;
+export type ViewedRegistry = Pick<
+  OwnerTokenRegistry,
+  'name' | 'stats' | 'owners' | 'eachOwner' | 'describe' | 'fingerprint'
+>;
 
 /**
  * Options of {@link liveView}. Exactly one of `authorize` and `public` must be given for the page to be shown.
@@ -39,14 +43,26 @@ export interface LiveViewOptions {
   accessKeySearch?: boolean | undefined;
   /** The `SharedTokens` of registries, by the registry's name, to show what sharing does. Default: none. */
   fleets?: Readonly<Record<string, Pick<SharedTokens, 'stats'>>> | undefined;
+  /** Where the runbooks are: the address that replaces `RUNBOOKS` in the alerts. The page links to their headings. Default: no links. */
+  runbooksUrl?: string | undefined;
+  /** A dashboard of all replicas, to which the page links. Default: none. */
+  dashboardUrl?: string | undefined;
   /** The clock of the registries. Default: the system's. */
   clock?: Clock | undefined;
 }
+
+/** Of the web alone: a link that runs script would be one on the host's own page. */
+const anAddress = {
+  passes: (value: unknown) => typeof value === 'string' && /^https?:$/.test(parseUrl(value)?.protocol ?? ''),
+  expected: 'an address that begins with http:// or https://',
+};
 
 const OPTIONS: OptionRules<LiveViewOptions> = {
   authorize: aFunction,
   public: aBoolean,
   accessKeySearch: aBoolean,
+  runbooksUrl: anAddress,
+  dashboardUrl: anAddress,
   fleets: { passes: (value) => typeof value === 'object', expected: 'an object with a SharedTokens for each registry' },
   clock: aClock,
 };
@@ -66,7 +82,7 @@ export function checkArguments(
     const names = new Set<string>();
     if (registries.length === 0) problems.push('registries: expected at least one registry');
     for (const registry of registries) {
-      if (!hasMethods(registry, 'stats', 'owners', 'describe', 'fingerprint')) {
+      if (!hasMethods(registry, 'stats', 'owners', 'eachOwner', 'describe', 'fingerprint')) {
         problems.push('registries: expected an OwnerTokenRegistry, or several');
       } else if (names.size === names.add(registry.name).size) {
         problems.push(

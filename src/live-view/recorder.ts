@@ -14,6 +14,8 @@ const MAX_OUTAGES = 100;
 export class Recorder {
   readonly requests: RequestView[] = [];
   readonly outages: OutageView[] = [];
+  /** Since when. */
+  sinceMs = 0;
   readonly #names: ReadonlySet<string>;
   readonly #now: () => number;
   /** Those in flight, by their message, which is the same object from start to end. */
@@ -37,6 +39,7 @@ export class Recorder {
   ];
 
   start(): void {
+    this.sinceMs = this.#now();
     for (const [name, listener] of this.#channels) subscribe(name, listener as (message: unknown) => void);
   }
 

@@ -5,7 +5,7 @@
 
 import { checkOptions, hasMethods, type OptionRule, type OptionRules } from '../option-check.ts';
 import type { SharingStats } from '../redis/shared-tokens.ts';
-import type { RegistryStats } from '../registry/reports.ts';
+import type { RegistryStats } from '../registry/stats.ts';
 
 /**
  * A registry to report.

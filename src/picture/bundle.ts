@@ -5,6 +5,7 @@
 
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
 import { type Plugin, rolldown } from 'rolldown';
 import { type LicenseInfo, licensePlugin } from 'rolldown-license-plugin';
 
@@ -65,10 +66,21 @@ export async function bundlePage(files: PageFiles, onlyBundle: readonly string[]
   const unnamed = bundled.filter(({ name }) => !onlyBundle.includes(name)).map(({ name }) => name);
   if (unnamed.length > 0) throw new Error(`${files.name} bundles ${unnamed.join(', ')}: name it, or do without`);
   const style = (await Promise.all(files.styles.map((path) => readFile(source(path), 'utf8')))).join('\n');
-  return { script: output[0].code, style, bundled };
+  return { script: output[0].code, style: withoutSpace(style), bundled };
 }
 
-/** Puts a page in place of its placeholder: as text, because an application that serves it may be bundled, without files beside it. */
+/** A style sheet without comments, and without the space that says nothing. None of its strings has more than one space in a row. */
+const withoutSpace = (css: string): string =>
+  css
+    .replace(/\/\*.*?\*\//gs, '')
+    .replace(/\s+/g, ' ')
+    .replace(/ ?([{};,]) ?/g, '$1')
+    .replaceAll(';}', '}');
+
+/**
+ * Puts a page in place of its placeholder: as text, because an application that serves it may be bundled, without files beside it.
+ * The text is compressed, because the package has it twice, for either kind of module.
+ */
 export function pagePlugin(files: PageFiles, page: () => Promise<Page>): Plugin {
   const placeholder = source(files.placeholder);
   return {
@@ -77,9 +89,14 @@ export function pagePlugin(files: PageFiles, page: () => Promise<Page>): Plugin 
       if (id !== placeholder) return null;
       const { script, style } = await page();
       const { version } = JSON.parse(await readFile(source('../package.json'), 'utf8')) as { version: string };
-      return Object.entries({ script, style, version })
-        .map(([name, text]) => `export const ${name} = ${JSON.stringify(text)};`)
-        .join('\n');
+      const packed = (text: string) => JSON.stringify(gzipSync(text, { level: 9 }).toString('base64'));
+      return [
+        "import { gunzipSync } from 'node:zlib';",
+        "const unpacked = (text) => gunzipSync(Buffer.from(text, 'base64')).toString();",
+        `export const script = unpacked(${packed(script)});`,
+        `export const style = unpacked(${packed(style)});`,
+        `export const version = ${JSON.stringify(version)};`,
+      ].join('\n');
     },
   };
 }

@@ -37,8 +37,8 @@ export type Seconds = ReadonlyMap<number, Second>;
 /** A span of time behind rail and lanes. */
 export interface Band {
   readonly id: number;
-  /** A shaded area, a strip with a name on the rail, or a line. */
-  readonly look: 'fault' | 'jump' | 'strip' | 'line';
+  /** A shaded area (`unseen`: nobody recorded), a strip with a name on the rail, or a line. */
+  readonly look: 'fault' | 'jump' | 'unseen' | 'strip' | 'line';
   readonly word: string;
   readonly fromMs: number;
   /** Absent: it continues. */

@@ -7,7 +7,7 @@ import { timeWord } from './words.ts';
 /** The custom properties of the style sheet that the picture is drawn with. */
 export const TONES = [
   ...MARK_KINDS,
-  ...(['ground', 'ink', 'soft', 'line', 'edge', 'bar', 'jump', 'band-fault', 'band-jump'] as const),
+  ...(['ground', 'ink', 'soft', 'line', 'edge', 'bar', 'jump', 'band-fault', 'band-jump', 'band-unseen'] as const),
 ] as const;
 
 export type Palette = Readonly<Record<(typeof TONES)[number], string>>;
@@ -198,7 +198,8 @@ function drawBands({ context, palette, height }: Surface, bands: readonly Band[]
   for (const band of bands) {
     const span = bandSpan(band, layout);
     if (!span || band.look === 'strip') continue;
-    context.fillStyle = palette[({ fault: 'band-fault', jump: 'band-jump', line: 'jump' } as const)[band.look]];
+    context.fillStyle =
+      palette[({ fault: 'band-fault', jump: 'band-jump', unseen: 'band-unseen', line: 'jump' } as const)[band.look]];
     context.fillRect(span.x, top, span.width, height - top);
   }
 }

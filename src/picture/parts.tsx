@@ -95,7 +95,7 @@ export function Table(props: {
 export function Figure(props: {
   word: string;
   value: string;
-  unit?: string;
+  unit?: string | undefined;
   tone?: 'warning' | 'alarm' | undefined;
   hint: string;
 }) {

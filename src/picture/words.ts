@@ -20,8 +20,19 @@ export function marksWord(counts: readonly number[], none: string): string {
   return words.join(', ') || none;
 }
 
-/** A time of day in the user's time zone. Called hundreds of times per update, for which `Intl` is too slow. */
-export const timeWord = (atMs: number): string => new Date(atMs).toTimeString().slice(0, 8);
+/** What a browser has, and Node has not. */
+type Global = { readonly document?: { readonly documentElement: { readonly dataset: { readonly time?: string } } } };
+
+const isUtc = (): boolean => (globalThis as Global).document?.documentElement.dataset.time === 'utc';
+
+/**
+ * A time of day in the user's time zone, or in UTC where the page's root element says so. Called hundreds of times per update,
+ * for which `Intl` is too slow.
+ */
+export const timeWord = (atMs: number): string => {
+  const date = new Date(atMs);
+  return isUtc() ? date.toISOString().slice(11, 19) : date.toTimeString().slice(0, 8);
+};
 
 export const clockWord = (atMs: number): string => {
   const date = new Date(atMs);

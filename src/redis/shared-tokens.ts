@@ -45,6 +45,8 @@ export interface SharingStats {
   readonly unreadable: number;
   /** Replicas with the same prefix at the last count, this one included. 0 before the first count. */
   readonly replicas: number;
+  /** The name of this one, as in {@link SharedTokens.members}. */
+  readonly replica: string;
   /** How many of them have another naming key. */
   readonly mismatched: number;
   /** Calls that were not shared because the source's `identity()` failed. Also counted in `fallback`. */
@@ -171,7 +173,8 @@ export class SharedTokens implements TokenSource {
   stats(): SharingStats {
     const { link, counts, diagnostics } = this.#sharing;
     const sharing = link.isAvailable && this.#isIdentified;
-    return { sharing, ...counts, ...diagnostics.counts, replicas: this.#replicas.count };
+    const { count: replicas, name: replica } = this.#replicas;
+    return { sharing, ...counts, ...diagnostics.counts, replicas, replica };
   }
 
   /**

@@ -8,19 +8,11 @@ import { LRUCache } from 'lru-cache';
 import { inSlices } from '../clock.ts';
 import type { Diagnostics } from '../reporting/diagnostics.ts';
 import type { AccessToken } from '../token.ts';
-import { AsyncContext } from './async-context.ts';
 import type { Flight } from './flight.ts';
+import { QueueFailures } from './queue-failures.ts';
 import { RejectedOwners } from './rejected-owners.ts';
 import { endBackoff, endPause, isReplacing, type Slot } from './slot.ts';
-
-/** For lru-cache, which would read these of a polluted `Object.prototype`. New for each call, because it writes to them. */
-const own = (): object => ({ status: undefined, size: undefined });
-
-/**
- * The async context in which this module was loaded, for the tokens' promises. Before Node 24 a promise keeps the
- * `AsyncLocalStorage` stores of the context that created it alive, and a caller's may hold a whole HTTP request.
- */
-const LOAD_CONTEXT: Readonly<AsyncContext> = new AsyncContext('OwnerTokens');
+import { own, SlotCache } from './slot-cache.ts';
 
 export class OwnerTable {
   /** Slots evicted because their cache was full. */
@@ -41,6 +33,10 @@ export class OwnerTable {
   #flights = new Map<string, { flight: Flight | undefined }>();
   /** Owners whose newest tokens the API rejects. */
   rejected = new RejectedOwners();
+  /** Owners whose last call failed in the queue. */
+  readonly queueFailures = new QueueFailures();
+  /** The owners in `#withoutToken`, because a walk over that cache does not survive its changes. */
+  #tokenless = new Set<Slot>();
   /** The failing owners, those that have failed longest first: without a token, and with one. */
   #failing = { withoutToken: new Set<Slot>(), withToken: new Set<Slot>() };
   /** Owners whose pause has ended, although their slots do not show it yet. */
@@ -82,10 +78,28 @@ export class OwnerTable {
     return this.#failing.withoutToken.size + this.#failing.withToken.size;
   }
 
-  /** The same owners, the worst first. */
+  /** The same owners, and those whose last call failed in the queue, the worst first. */
   *failing(): Generator<Slot> {
     yield* this.#failing.withoutToken;
+    yield* this.queueFailures.slots();
     yield* this.#failing.withToken;
+  }
+
+  /**
+   * All owners, also those that are known only by a request or by a failure in the queue. The table may change between two
+   * steps: an owner that changes may then come twice or be missed.
+   */
+  *all(): Generator<Slot> {
+    yield* this.#withToken?.unordered() ?? [];
+    yield* this.#tokenless;
+    for (const slot of slotsIn(this.#flights.values())) if (!this.#isStored(slot)) yield slot;
+    for (const slot of this.queueFailures.slots()) {
+      if (!this.#isStored(slot) && !this.#flights.has(slot.accessKey)) yield slot;
+    }
+  }
+
+  #isStored({ accessKey }: Slot): boolean {
+    return this.#withToken?.peek(accessKey) !== undefined || this.#withoutToken.has(accessKey, own());
   }
 
   /** The owners with a token that neither fail nor have it rejected, the most recently used first. */
@@ -112,9 +126,7 @@ export class OwnerTable {
   /** The slot; counts as a use in the LRU order. */
   use(accessKey: string): Slot | undefined {
     const slot =
-      this.#withToken?.use(accessKey) ??
-      this.#withoutToken.get(accessKey, own()) ??
-      this.#flights.get(accessKey)?.flight?.slot;
+      this.#withToken?.use(accessKey) ?? this.#withoutToken.get(accessKey, own()) ?? this.#requesting(accessKey);
     if (slot) this.#catchUp(slot);
     return slot;
   }
@@ -122,11 +134,14 @@ export class OwnerTable {
   /** The slot; does not change the LRU order. */
   peek(accessKey: string): Slot | undefined {
     const slot =
-      this.#withToken?.peek(accessKey) ??
-      this.#withoutToken.peek(accessKey, own()) ??
-      this.#flights.get(accessKey)?.flight?.slot;
+      this.#withToken?.peek(accessKey) ?? this.#withoutToken.peek(accessKey, own()) ?? this.#requesting(accessKey);
     if (slot) this.#catchUp(slot);
     return slot;
+  }
+
+  /** An owner that nothing is stored of yet. */
+  #requesting(accessKey: string): Slot | undefined {
+    return this.#flights.get(accessKey)?.flight?.slot ?? this.queueFailures.of(accessKey)?.slot;
   }
 
   /** The owner's in-flight request, which its callers join. */
@@ -146,6 +161,7 @@ export class OwnerTable {
   /** Ends the owner's pause and the keeping of a rejected token, if there is one. */
   resume(slot: Slot): void {
     const wasReplacing = isReplacing(slot);
+    this.queueFailures.delete(slot.accessKey);
     const wasFailing = endPause(slot);
     if (isReplacing(slot) && !wasReplacing) this.store(slot);
     if (wasFailing) this.reportRecovery(slot);
@@ -184,11 +200,14 @@ export class OwnerTable {
   store(slot: Slot): void {
     this.#resumed.delete(slot);
     this.#noteTrouble(slot);
+    this.queueFailures.delete(slot.accessKey);
     if (slot.held) {
+      this.#tokenless.delete(slot);
       this.#withoutToken.delete(slot.accessKey);
       this.#withToken ??= this.#newWithToken();
       this.#withToken.set(slot, slot.held);
     } else {
+      this.#tokenless.add(slot);
       this.#withToken?.delete(slot.accessKey);
       this.#withoutToken.set(slot.accessKey, slot, own());
     }
@@ -218,6 +237,7 @@ export class OwnerTable {
     const flights = flightsIn(this.#flights.values());
     this.#withToken = undefined;
     this.#withoutToken = this.#newWithoutToken();
+    this.#tokenless = new Set();
     this.#flights = new Map();
     this.#forgetTrouble();
     this.#resumed = new Set();
@@ -236,6 +256,8 @@ export class OwnerTable {
 
   #removeTrouble(slot: Slot): void {
     this.rejected.delete(slot);
+    this.queueFailures.delete(slot.accessKey);
+    this.#tokenless.delete(slot);
     this.#failing.withoutToken.delete(slot);
     this.#failing.withToken.delete(slot);
     this.#resumed.delete(slot);
@@ -243,6 +265,7 @@ export class OwnerTable {
 
   #forgetTrouble(): void {
     this.rejected = new RejectedOwners();
+    this.queueFailures.clear();
     this.#failing = { withoutToken: new Set(), withToken: new Set() };
   }
 }
@@ -252,82 +275,6 @@ function* flightsIn(boxes: Iterable<{ readonly flight: Flight | undefined }>): G
   for (const { flight } of boxes) yield flight as Flight;
 }
 
-/**
- * An LRU cache of slots with a token. The two things that a hit needs, the token's promise and the second until which it
- * is certainly fresh, are in arrays of their own: with thousands of owners, reading a slot usually misses the CPU cache,
- * and most elements of an array are in it.
- */
-export class SlotCache {
-  /** The index of each owner in the arrays below. */
-  readonly #indexes: LRUCache<string, number>;
-  readonly #slots: (Slot | undefined)[] = [];
-  /** What callers get. Created when a slot is stored, because a new one per hit would be a third of the cost of a hit. */
-  readonly #promises: (Promise<AccessToken> | undefined)[] = [];
-  readonly #freshUntilSeconds: Float64Array;
-  readonly #freeIndexes: number[] = [];
-
-  /** @param evicted called with each slot that is dropped because the cache is full. */
-  constructor(max: number, evicted: (slot: Slot) => void) {
-    const disposeAfter = (index: number, _accessKey: string, reason: string) => {
-      const slot = this.#slots[index] as Slot;
-      this.#slots[index] = undefined;
-      this.#promises[index] = undefined;
-      this.#freeIndexes.push(index);
-      if (reason === 'evict') evicted(slot);
-    };
-    this.#indexes = new LRUCache<string, number>({ max, disposeAfter });
-    // One more, because a new slot gets its index before the evicted one frees its own.
-    this.#freshUntilSeconds = new Float64Array(max + 1);
-  }
-
-  get size(): number {
-    return this.#indexes.size;
-  }
-
-  /** The index of the owner's token, if it is certainly fresh at this second of the timeline; a use in the LRU order. */
-  indexOfFresh(accessKey: string, second: number): number | undefined {
-    const index = this.#indexes.get(accessKey, own());
-    return index !== undefined && second < (this.#freshUntilSeconds[index] as number) ? index : undefined;
-  }
-
-  tokenAt(index: number): Promise<AccessToken> {
-    return this.#promises[index] as Promise<AccessToken>;
-  }
-
-  slotAt(index: number): Slot {
-    return this.#slots[index] as Slot;
-  }
-
-  /** The slot; counts as a use in the LRU order. */
-  use(accessKey: string): Slot | undefined {
-    const index = this.#indexes.get(accessKey, own());
-    return index === undefined ? undefined : this.#slots[index];
-  }
-
-  /** The slot; does not change the LRU order. */
-  peek(accessKey: string): Slot | undefined {
-    const index = this.#indexes.peek(accessKey, own());
-    return index === undefined ? undefined : this.#slots[index];
-  }
-
-  /** Adds a slot with its token, or updates the arrays after it has changed. */
-  set(slot: Slot, held: AccessToken): void {
-    const { accessKey, offsetMs } = slot;
-    const index = this.#indexes.peek(accessKey, own()) ?? this.#freeIndexes.pop() ?? this.#slots.length;
-    this.#slots[index] = slot;
-    this.#promises[index] = LOAD_CONTEXT.runInAsyncScope(Promise.resolve<AccessToken>, Promise, held);
-    this.#freshUntilSeconds[index] = isReplacing(slot)
-      ? Number.NEGATIVE_INFINITY
-      : Math.floor((held.refreshAtMs + offsetMs) / 1000);
-    this.#indexes.set(accessKey, index, own());
-  }
-
-  /** All slots, the most recently used first. */
-  *slots(): Generator<Slot> {
-    for (const index of this.#indexes.values()) yield this.#slots[index] as Slot;
-  }
-
-  delete(accessKey: string): void {
-    this.#indexes.delete(accessKey);
-  }
+function* slotsIn(boxes: Iterable<{ readonly flight: Flight | undefined }>): Generator<Slot> {
+  for (const { slot } of flightsIn(boxes)) yield slot;
 }

@@ -22,11 +22,19 @@ import {
   registrySettings,
 } from './options.ts';
 import { OwnerTable } from './owner-table.ts';
-import type { OwnerReport, OwnerState, OwnersOptions, RegistryStats } from './reports.ts';
-import { ownerReports, ownerState, registryStats } from './reports.ts';
+import {
+  eachOwner,
+  type KnownOwner,
+  type OwnerReport,
+  type OwnerState,
+  type OwnersOptions,
+  ownerReports,
+  ownerState,
+} from './reports.ts';
 import { Requests } from './requests.ts';
 import { accessKeyOf, type Conditions, clearSlot, decide, dropEnded, Slot } from './slot.ts';
 import { closedError } from './source-call.ts';
+import { longestQueuedMs, type RegistryStats, registryStats } from './stats.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from './warm-up.ts';
 
 /**
@@ -194,8 +202,26 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   /** Owners that fail, the worst first, then those whose tokens the API rejects, then those in use. Takes time by what it returns, not by `maxOwners`. */
   owners(options: OwnersOptions = {}): OwnerReport[] {
     const now = this.#time.now();
-    const conditions = ({ accessKey }: Slot) => this.#conditions(this.#owners.flightOf(accessKey), now);
-    return ownerReports(this.#owners, options, now, conditions, this.#diagnostics.failingSinceMs);
+    return ownerReports(this.#reportContext(now), options, now);
+  }
+
+  /**
+   * Every owner that is known, in no order: also those that wait for their first token. For walks in slices, so that no call
+   * waits for them: the registry may change between two steps, and an owner that changes may then be missed or come twice.
+   */
+  eachOwner(): Generator<KnownOwner> {
+    const now = () => this.#time.now();
+    const fingerprintOf = (accessKey: string) => this.#settings.fingerprints.ofOwner(accessKey);
+    return eachOwner({ ...this.#reportContext(now()), fingerprintOf, now });
+  }
+
+  #reportContext(now: Instant) {
+    this.#owners.queueFailures.expire(longestQueuedMs(this.#requests.scheduler.queue, now), now);
+    return {
+      owners: this.#owners,
+      failingSinceMs: this.#diagnostics.failingSinceMs,
+      conditionsOf: ({ accessKey }: Slot, now: Instant) => this.#conditions(this.#owners.flightOf(accessKey), now),
+    };
   }
 
   /** The owner's name in logs, errors and reports: its label if `ownerLabel` returns one, or else a keyed digest. */
@@ -236,7 +262,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const { concurrency } = this.#settings;
     const { rejections } = this.#outcomes;
     const counts = { concurrency, ...this.#counts, rejections, refused: { ...this.#diagnostics.refusedCalls } };
-    return registryStats(counts, this.#owners, this.#requests, this.#time.now());
+    return registryStats(counts, this.#owners, this.#requests, this.#diagnostics.failingSinceMs, this.#time.now());
   }
 
   /**

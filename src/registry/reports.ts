@@ -1,13 +1,12 @@
-/** What `describe()`, `owners()` and `stats()` return: plain data, owners by label or fingerprint, no secrets. */
+/** What `describe()`, `owners()` and `eachOwner()` return: plain data, owners by label or fingerprint, no secrets. */
 
-import { type Instant, onWallClock } from '../clock.ts';
-import type { FailureScope, OwnerTokenErrorCode } from '../errors/owner-token-error.ts';
-import type { Blame } from '../failures/blame-state.ts';
+import { type Instant, onWallClock, pastOnWallClock } from '../clock.ts';
+import type { OwnerTokenErrorCode } from '../errors/owner-token-error.ts';
 import type { Pause } from '../failures/pauses.ts';
 import { knownRejection } from '../failures/rejections.ts';
 import { checkOptions, integer, type OptionRules } from '../option-check.ts';
+import type { AccessToken } from '../token.ts';
 import type { OwnerTable } from './owner-table.ts';
-import type { Requests } from './requests.ts';
 import { type Conditions, isLive, laterPause, type Phase, phaseOf, type Slot } from './slot.ts';
 
 /**
@@ -43,7 +42,7 @@ export interface OwnersOptions {
   /** The most owners to return, 1 to 100,000. Default: 100. */
   limit?: number | undefined;
   /**
-   * `failing`: owners whose last request failed. `rejected`: owners whose newest tokens the API rejects, see
+   * `failing`: owners whose last request failed, or whose last call the queue failed for as long as it is long. `rejected`: owners whose newest tokens the API rejects, see
    * {@link PauseStats.rejected}. `working`: the other owners with a token. Default: all, in this order.
    */
   state?: 'failing' | 'rejected' | 'working' | undefined;
@@ -94,110 +93,37 @@ export interface OwnerReport extends OwnerState {
   readonly owner: string;
   /** Epoch ms: when the last issued token was requested, if that is still known. */
   readonly issuedAtMs?: number;
-  /** Why its last request failed, or else that the API rejected its tokens in a row; absent if neither. */
+  /** Why its last request failed, or its last call in the queue, or else that the API rejected its tokens in a row. */
   readonly failure?: OwnerFailure;
 }
 
 /**
- * A pause of all owners: an open or half-open circuit.
+ * One owner as `eachOwner()` finds it. Its names are computed when they are read, which costs more than all the rest.
  *
  * @example
  * ```ts
- * const { client, endpoint } = registry.stats().pauses;
- * const worst: PauseStat | undefined = client ?? endpoint;
- * if (worst) console.log(worst.code, new Date(worst.retryAtMs));
+ * const names = (known: Iterable<KnownOwner>) => Array.from(known, ({ owner }) => owner);
+ * await registry.getToken(accessKey);
+ * console.log(names(registry.eachOwner()).length); // → 1
  * ```
  */
-export interface PauseStat {
-  /** Code of the failure. */
-  readonly code: OwnerTokenErrorCode;
-  /** Epoch ms: when the last failure happened. */
-  readonly failedAtMs: number;
-  /** Epoch ms: when the trial request may start. */
-  readonly retryAtMs: number;
-  /** Failures in a row. */
-  readonly failures: number;
-  /** Whether the trial request is in flight. */
-  readonly probing: boolean;
+export interface KnownOwner extends OwnerReport {
+  /** The owner's fingerprint, also if `owner` is its label. */
+  readonly fingerprint: string;
 }
 
-/**
- * What is paused now.
- *
- * @example
- * ```ts
- * const pauses: PauseStats = registry.stats().pauses;
- * const healthy = !pauses.client && !pauses.endpoint;
- * console.log(healthy); // → true
- * ```
- */
-export interface PauseStats {
-  /** Owners whose last request failed, for a reason of their own. One whose pause has ended counts until it succeeds. */
-  owners: number;
-  /**
-   * Owners whose newest tokens the API rejects although they replaced rejected ones; absent while there are none. Many at
-   * once: the API fails. They get a token nevertheless, so that no call of theirs is refused. An owner counts until a call
-   * is accepted; or, because then nothing more is known, until nobody has reported a rejection in the ten seconds after its
-   * token was to be kept.
-   */
-  rejected?: {
-    /** How many. */
-    readonly owners: number;
-    /** Epoch ms: since when the first of them. */
-    readonly sinceMs: number;
-  };
-  /** The client's pause, which stops all requests; absent while its circuit is closed. */
-  client?: PauseStat;
-  /** The endpoint's pause, which stops all requests; absent while its circuit is closed. */
-  endpoint?: PauseStat;
+/** What a report says besides what the slot does. */
+interface Context {
+  readonly owners: OwnerTable;
+  /** What else a decision about an owner depends on. */
+  conditionsOf(slot: Slot, now: Instant): Conditions;
+  /** When an owner's outage began, on the monotonic clock. */
+  failingSinceMs(slot: Slot): number | undefined;
 }
 
-/**
- * What the registry holds, and counters since it was constructed.
- *
- * @example
- * ```ts
- * await registry.getToken(accessKey);
- * await registry.getToken(accessKey);
- * const { hits, requests }: RegistryStats = registry.stats();
- * console.log(hits, requests); // → 1 1
- * ```
- */
-export interface RegistryStats {
-  /** Owners in the cache now. */
-  owners: number;
-  /** Owners with a token. One whose token has expired counts until its next call. */
-  usable: number;
-  /** Token requests in flight now. */
-  inFlight: number;
-  /** Those in flight that take far longer than usual or wait for another replica, and have given their places to others. */
-  slow: number;
-  /** The most token requests in flight at once, slow ones apart: the option `concurrency`. */
-  concurrency: number;
-  /** Token requests that wait for their turn now. */
-  queued: number;
-  /** Callers that wait for a token request now. */
-  waiting: number;
-  /** Calls served from the cache. */
-  hits: number;
-  /** Calls that joined an in-flight or queued request. */
-  joined: number;
-  /** Calls refused by a pause, by its scope. */
-  refused: Record<FailureScope, number>;
-  /** Token requests sent: calls of the source. */
-  requests: number;
-  /** Token requests sent ahead of expiry, while the cached token was usable; part of `requests`. */
-  refreshes: number;
-  /** Canary requests: refreshes of owners that succeeded recently, to see whether the service works; part of `requests`. */
-  canaries: number;
-  /** Token requests that failed. */
-  failures: number;
-  /** Reports by `reject` of a cached token, without repeated ones. */
-  rejections: number;
-  /** Owners evicted because the cache was full. */
-  evictions: number;
-  /** What is paused now. */
-  pauses: PauseStats;
+interface WalkContext extends Context {
+  fingerprintOf(accessKey: string): string;
+  now(): Instant;
 }
 
 /** One owner's state. */
@@ -221,17 +147,9 @@ const OWNERS_OPTIONS: OptionRules<OwnersOptions> = {
 /**
  * The owners that fail, the longest failing first, those without a token before those with one; then those whose tokens the
  * API rejects; then the others with a token, the most recently used first.
- *
- * @param conditions what else a decision about an owner depends on.
- * @param failingSinceMs when an owner's outage began, on the monotonic clock.
  */
-export function ownerReports(
-  owners: OwnerTable,
-  given: OwnersOptions,
-  now: Instant,
-  conditions: (slot: Slot) => Conditions,
-  failingSinceMs: (slot: Slot) => number | undefined,
-): OwnerReport[] {
+export function ownerReports(context: Context, given: OwnersOptions, now: Instant): OwnerReport[] {
+  const { owners } = context;
   const { limit, state } = checkOptions('owners', given, OWNERS_OPTIONS) as OwnersOptions & { limit: number };
   const nowMs = now.monotonicMs;
   const lists = {
@@ -242,21 +160,57 @@ export function ownerReports(
   const slots = new Set<Slot>();
   for (const list of state ? [lists[state]] : Object.values(lists)) take(list, limit, slots);
   // Only now, because a label is computed by the user's function, which may call the registry.
-  return [...slots].map((slot) => ownerReport(slot, now, conditions(slot), failingSinceMs(slot)));
+  return [...slots].map((slot) => ({ owner: slot.owner, ...factsOf(context, slot, now) }));
 }
+
+/** All owners, in no order. The registry may change between two steps. */
+export function* eachOwner(context: WalkContext): Generator<KnownOwner> {
+  for (const slot of context.owners.all()) {
+    const now = context.now();
+    yield isHealthy(slot, now) ? healthyOwner(context, slot) : knownOwner(context, slot, now);
+  }
+}
+
+/** A token before its refresh point, and nothing else to say: most owners, most of the time. */
+const isHealthy = (slot: Slot, now: Instant): slot is Slot & { held: AccessToken } =>
+  isLive(slot, now) &&
+  now.timelineMs - slot.offsetMs < slot.held.refreshAtMs &&
+  !slot.history.failure &&
+  !slot.history.rejection;
+
+/** The same as {@link knownOwner} finds, at a tenth of the cost. */
+const healthyOwner = (context: WalkContext, slot: Slot & { held: AccessToken }): KnownOwner => ({
+  get owner() {
+    return slot.owner;
+  },
+  get fingerprint() {
+    return context.fingerprintOf(slot.accessKey);
+  },
+  phase: 'fresh',
+  expiresAtMs: slot.held.expiresAtMs,
+  issuedAtMs: slot.held.issuedAtMs,
+});
+
+const knownOwner = (context: WalkContext, slot: Slot, now: Instant): KnownOwner => ({
+  get owner() {
+    return slot.owner;
+  },
+  get fingerprint() {
+    return context.fingerprintOf(slot.accessKey);
+  },
+  ...factsOf(context, slot, now),
+});
 
 function take(from: Iterable<Slot>, limit: number, into: Set<Slot>): void {
   if (into.size === limit) return;
   for (const slot of from) if (into.add(slot).size === limit) return;
 }
 
-function ownerReport(slot: Slot, now: Instant, conditions: Conditions, sinceMs: number | undefined): OwnerReport {
+function factsOf(context: Context, slot: Slot, now: Instant): Omit<OwnerReport, 'owner'> {
   const issuedAtMs = slot.held?.issuedAtMs ?? slot.history.issuedAtMs;
-  const failure = failureReport(slot, now, sinceMs);
-  const { owner } = slot;
+  const failure = failureReport(context, slot, now);
   return {
-    owner,
-    ...ownerState(slot, now, conditions),
+    ...ownerState(slot, now, context.conditionsOf(slot, now)),
     ...(issuedAtMs !== undefined && { issuedAtMs }),
     ...(failure && { failure }),
   };
@@ -269,9 +223,15 @@ function troubleNow(slot: Slot, now: Instant): Pause | undefined {
   return failure ?? (isKnown ? rejection?.row : undefined);
 }
 
-function failureReport(slot: Slot, now: Instant, sinceMs: number | undefined): OwnerFailure | undefined {
-  const trouble = troubleNow(slot, now);
+function failureReport(
+  { owners: { queueFailures }, failingSinceMs }: Context,
+  slot: Slot,
+  now: Instant,
+): OwnerFailure | undefined {
+  const queued = queueFailures.of(slot.accessKey);
+  const trouble = troubleNow(slot, now) ?? queued;
   if (!trouble) return undefined;
+  const sinceMs = trouble === queued ? queued.sinceMs : failingSinceMs(slot);
   const { error, count: failures, retryAtMonotonicMs } = trouble;
   const { code, message, status, oauthError, failedAtMs } = error;
   return {
@@ -284,48 +244,4 @@ function failureReport(slot: Slot, now: Instant, sinceMs: number | undefined): O
     failures,
     retryAtMs: onWallClock(retryAtMonotonicMs, now),
   };
-}
-
-/** Takes the same time however many owners and requests there are. */
-export function registryStats(
-  counts: Pick<RegistryStats, 'concurrency' | 'hits' | 'joined' | 'rejections' | 'refused'>,
-  owners: OwnerTable,
-  requests: Requests,
-  now: Instant,
-): RegistryStats {
-  const { size, usable, evictions } = owners;
-  const { waiting, scheduler } = requests;
-  const { queue, canaries, health } = scheduler;
-  const { inFlight, queued, lists } = queue;
-  const pauses = { owners: owners.failingCount, ...rejectedStat(owners, now), ...circuitStat(health.blame, now) };
-  return {
-    owners: size,
-    usable,
-    inFlight,
-    slow: lists.slow.length,
-    queued,
-    waiting,
-    ...counts,
-    evictions,
-    ...requests.counts,
-    canaries,
-    pauses,
-  };
-}
-
-const pastOnWallClock = (monotonicMs: number, now: Instant): number => now.wallMs - (now.monotonicMs - monotonicMs);
-
-function rejectedStat({ rejected }: OwnerTable, now: Instant): Pick<PauseStats, 'rejected'> {
-  const stat = rejected.stat(now.monotonicMs);
-  return stat ? { rejected: { owners: stat.owners, sinceMs: pastOnWallClock(stat.sinceMs, now) } } : {};
-}
-
-/** The open circuit, by its scope. */
-function circuitStat({ state }: Blame<string>, now: Instant): Omit<PauseStats, 'owners'> {
-  if (state.phase !== 'open') return {};
-  const { circuit, outstanding } = state;
-  const { scope, error, count, retryAtMonotonicMs } = circuit;
-  const { code, failedAtMs } = error;
-  const retryAtMs = onWallClock(retryAtMonotonicMs, now);
-  return { [scope]: { code, failedAtMs, retryAtMs, failures: count, probing: outstanding > 0 } };
 }

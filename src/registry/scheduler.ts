@@ -117,6 +117,7 @@ export class Scheduler {
   /** The request leaves the queue, and its wait ends with the error. */
   #refuse(flight: Flight, error: OwnerTokenError): void {
     this.remove(flight);
+    this.#owners.queueFailures.refused(flight, error, this.#time.now());
     // At once, so that no further call joins it.
     this.#owners.detach(flight);
     flight.endWait?.(error);
@@ -165,6 +166,7 @@ export class Scheduler {
       }
       stopTimer(flight.retryTimer);
       this.step({ kind: 'sent' }, now);
+      this.#owners.queueFailures.started(flight, now.monotonicMs);
       flight.endWait?.();
     }
     this.#watch(now);

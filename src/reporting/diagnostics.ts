@@ -93,8 +93,8 @@ export class Diagnostics {
   /** By slot, so that an owner's outage ends with its slot; by the next two objects for the wider scopes. */
   readonly #outages = new WeakMap<object, Outage>();
   readonly #circuits = { client: {}, endpoint: {} };
-  /** When the outage of an owner began, on the monotonic clock. */
-  readonly failingSinceMs = (slot: Named): number | undefined => this.#outages.get(slot)?.sinceMs;
+  /** When the outage of an owner, or of a wider scope, began, on the monotonic clock. */
+  readonly failingSinceMs = (paused: PauseSubject): number | undefined => this.#outages.get(this.#keyOf(paused))?.sinceMs;
 
   constructor({ name, logger, server, time }: Reporter) {
     this.#registry = name;

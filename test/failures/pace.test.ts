@@ -7,6 +7,7 @@ import {
   paceIssued,
   paceRestarted,
   paceSent,
+  paceStat,
 } from '../../src/failures/pace.ts';
 
 /** A pace whose events happen at given times. Each 429 is of another owner unless it is named. */
@@ -211,3 +212,18 @@ describe('the rate', () => {
     expect(free.sent(600).pace.nextStartMs).toBe(600);
   });
 });
+
+it.each([
+  [undefined, Number.POSITIVE_INFINITY, 0, undefined],
+  [7, Number.POSITIVE_INFINITY, 0, { perSecond: 7, reason: 'quota' }],
+  [undefined, 20, 60_000, { perSecond: 20, reason: 'overload' }],
+  [undefined, 20, 60_001, undefined],
+  [7, 20, 0, { perSecond: 7, reason: 'quota' }],
+  [30, 20, 0, { perSecond: 20, reason: 'overload' }],
+] as const)(
+  'the pace that is reported is the lower one of a quota of %s and a learned rate of %d, after %d ms',
+  (quota, learned, ageMs, expected) => {
+    const pace: Pace = { ...initialPace(quota), perSecond: learned, cutAtMs: 0 };
+    expect(paceStat(pace, ageMs)).toEqual(expected);
+  },
+);

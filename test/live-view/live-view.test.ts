@@ -5,7 +5,7 @@ import http2 from 'node:http2';
 import type net from 'node:net';
 import { type AddressInfo, connect } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { OwnerTokenError, OwnerTokenRegistry } from '../../src/index.ts';
 import type { Found, Frame } from '../../src/live-view/frames.ts';
 import { type LiveView, type LiveViewOptions, liveView } from '../../src/live-view/index.ts';
@@ -56,6 +56,9 @@ class Frames {
     return this.#reader.cancel();
   }
 }
+
+const search = async (view: LiveView, body: object) =>
+  (await (await ask(view, '/tokens/search', json(body))).json()) as Found;
 
 const nextTurn = () => new Promise(setImmediate);
 
@@ -243,8 +246,8 @@ it('the stream of the live view begins with the replica and the owners in use, a
   expect(first).toMatchObject({
     nowMs: clock.now(),
     replica: { pid: process.pid, node: process.version, startedAtMs: Math.round(performance.timeOrigin) },
-    registries: [{ name: 'default', stats: registry.stats(), failing: [], rejected: [] }],
-    working: { default: [{ owner: 'KEY-1', phase: 'fresh', issuedAtMs: clock.now() }] },
+    registries: [{ name: 'default', stats: registry.stats(), status: { known: 1, unserved: 0, causes: [] } }],
+    owners: { default: [{ owner: 'KEY-1', phase: 'fresh', issuedAtMs: clock.now() }] },
     requests: [],
   });
   source.script(undefined);
@@ -252,7 +255,7 @@ it('the stream of the live view begins with the replica and the owners in use, a
   await settle();
   clock.advance(500);
   const second = await frames.next();
-  expect(second.replica ?? second.working).toBeUndefined();
+  expect(second.replica ?? second.owners).toBeUndefined();
   const begun = { id: 1, registry: 'default', owner: 'KEY-2', reason: 'absent', atMs: clock.now() - 500 };
   expect(second.requests).toEqual([begun]);
   source.call(-1).succeed({ response: { expires_in: 100 } });
@@ -272,33 +275,45 @@ it('the stream of the live view shows in its next frame which of 10,000 owners f
   const { view, registry, clock, source } = viewed();
   for (const accessKey of keys(10_000)) await registry.getToken(accessKey);
   const frames = await Frames.of(view);
-  expect((await frames.next()).registries[0]).toMatchObject({ failing: [], stats: { usable: 10_000 } });
+  expect((await frames.next()).registries[0]).toMatchObject({ stats: { usable: 10_000 } });
   source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'revoked', { status: 400 })));
   registry.forget('key-5000');
   const { retryAtMs } = await errorOf(registry.getToken('key-5000'));
   clock.advance(500);
-  const { registries, requests } = await frames.next();
+  const { requests } = await frames.next();
+  const found = await search(view, { cause: 'owner_refused-400' });
   const failure = { code: 'owner_refused', message: 'revoked', status: 400, failures: 1, retryAtMs };
-  expect(registries[0]?.failing).toMatchObject([{ owner: 'KEY-5000', phase: 'backing-off', failure }]);
+  expect(found.owners.default).toMatchObject([{ owner: 'KEY-5000', phase: 'backing-off', failure }]);
+  // 10,000 owners are counted once a second, in 40 turns.
+  for (let frame = 0; frame < 3; frame++) {
+    await settle(60);
+    clock.advance(500);
+    if (frame < 2) await frames.next();
+  }
+  const cause = { id: 'owner_refused-400', message: 'revoked', owners: 1, unserved: 1 };
+  expect((await frames.next()).registries[0]?.status).toMatchObject({ known: 10_000, unserved: 1, causes: [cause] });
   expect(requests).toMatchObject([{ owner: 'KEY-5000', code: 'owner_refused', status: 400 }]);
   await frames.close();
 });
 
-it('the stream of the live view counts all owners whose tokens the API rejects, and lists fifty of them apart from those that fail', async () => {
+it('the stream of the live view counts all owners whose tokens the API rejects as one cause, without one that cannot be served', async () => {
   const { view, registry, clock } = viewed();
   const since = clock.now();
   for (const accessKey of [...keys(60), ...keys(60)]) registry.reject(accessKey, await registry.getToken(accessKey));
   const frames = await Frames.of(view);
   const [shown] = (await frames.next()).registries;
   expect(shown).toMatchObject({
-    failing: [],
+    status: { unserved: 0, causes: [{ id: 'token_rejected', owners: 60, unserved: 0 }] },
     stats: { pauses: { owners: 0, rejected: { owners: 60, sinceMs: since } } },
   });
-  expect(shown?.rejected).toHaveLength(50);
-  expect(shown?.rejected[0]).toMatchObject({ owner: 'KEY-1', phase: 'fresh', failure: { code: 'token_rejected' } });
+  const found = await search(view, { cause: 'token_rejected' });
+  expect([found.owners.default?.length, found.total]).toEqual([50, { default: 60 }]);
+  expect(found.owners.default?.[0]).toMatchObject({ owner: 'KEY-1', phase: 'fresh', failure: { failures: 1 } });
   for (const accessKey of keys(60)) registry.accept(accessKey, await registry.getToken(accessKey));
   clock.advance(500);
-  expect((await frames.next()).registries).toMatchObject([{ rejected: [], stats: { pauses: { owners: 0 } } }]);
+  expect((await frames.next()).registries).toMatchObject([
+    { status: { causes: [] }, stats: { pauses: { owners: 0 } } },
+  ]);
   await frames.close();
 });
 
@@ -549,18 +564,25 @@ it('a page of the live view that the host answers itself in the meantime takes n
   expect(isSubscribed()).toEqual([]);
 });
 
+/** Of 50 kB, in the message of a failure. */
+async function withLargeFrames() {
+  const { view, clock, registry, source } = viewed();
+  source.script((call) =>
+    call.fail(new OwnerTokenError('owner_refused', 'no '.repeat(20_000), { failureScope: 'owner' })),
+  );
+  await errorOf(registry.getToken('key-1'));
+  return { view, clock };
+}
+
 it('the stream of the live view disconnects a page that does not read', async () => {
-  const { view, clock, registry } = viewed();
-  for (const accessKey of keys(200)) await registry.getToken(accessKey);
+  const { view, clock } = await withLargeFrames();
   await Frames.of(view);
-  for (let frame = 0; frame < 50_000 && isSubscribed().length > 0; frame++) clock.advance(500);
+  for (let frame = 0; frame < 3_000 && isSubscribed().length > 0; frame++) clock.advance(500);
   expect(isSubscribed()).toEqual([]);
 });
 
 it('the stream of the live view disconnects a client of node:http that does not read', async () => {
-  const { view, clock, registry, source } = viewed();
-  source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no', { failureScope: 'owner' })));
-  await Promise.allSettled(keys(200).map((accessKey) => registry.getToken(accessKey)));
+  const { view, clock } = await withLargeFrames();
   using server = await listen(view.node);
   const client = connect(Number(new URL(server.url).port), '127.0.0.1').pause();
   client.write('GET /events HTTP/1.1\r\nhost: backend\r\n\r\n');
@@ -583,6 +605,61 @@ it('the search of the live view finds owners by part of a label, in any case, fa
   const owners = found.owners.default?.map(({ owner }) => owner) ?? [];
   expect(owners).toHaveLength(11);
   expect(owners[0]).toBe('KEY-13');
+});
+
+it('the search of the live view finds an owner by its fingerprint as well, and the owner of exactly that name first', async () => {
+  const { view, registry } = viewed();
+  for (const accessKey of keys(120)) await registry.getToken(accessKey);
+  const named = await search(view, { text: 'KEY-1' });
+  expect([named.owners.default?.[0]?.owner, named.owners.default?.length, named.total]).toEqual([
+    'KEY-1',
+    32,
+    { default: 32 },
+  ]);
+  const fingerprint = named.owners.default?.[0]?.fingerprint ?? '';
+  expect(fingerprint).toMatch(/^owner_/);
+  expect((await search(view, { text: fingerprint })).owners.default).toMatchObject([{ owner: 'KEY-1', fingerprint }]);
+  const all = await search(view, { text: '' });
+  expect([all.owners.default?.length, all.total, all.replica.pid]).toEqual([50, { default: 120 }, process.pid]);
+});
+
+it('the status of the live view is its verdict for a log, of every registry', async () => {
+  const { view, registry, source, clock } = viewed({ ...OPEN, runbooksUrl: 'https://wiki.example/runbooks' });
+  expect(await view.status()).toMatchObject([{ sentence: 'No owner has asked for a token yet.', known: 0 }]);
+  for (const accessKey of keys(2)) await registry.getToken(accessKey);
+  expect(await view.status()).toMatchObject([{ sentence: 'All 2 owners are served.', service: 'works' }]);
+  source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'revoked', { status: 400 })));
+  await errorOf(registry.getToken('key-3'));
+  const runbook = 'https://wiki.example/runbooks#ownertokencallsrefused';
+  const [status] = await view.status();
+  expect(status).toMatchObject({ atMs: clock.now(), known: 3, unserved: 1, causes: [{ runbook, unserved: 1 }] });
+  expect(status?.sentence).toBe('1 owner cannot be served: refused (400) since 00:00:00 UTC; the others are served.');
+});
+
+it('the status of the live view names the replica and says whether it shares tokens', async () => {
+  const sharing = { sharing: false, replicas: 3, replica: 'pod-2', mismatched: 0 };
+  const fleet = { stats: () => sharing as never };
+  const { view } = viewed({ ...OPEN, fleets: { default: fleet } });
+  expect(await view.status()).toMatchObject([{ replica: 'pod-2', replicas: 3, sharing: false }]);
+});
+
+it.each([
+  [100, 7],
+  [20_000, 2],
+])('the live view counts %d owners %d times in three seconds, so that the cost stays low', async (owners, counted) => {
+  const { view, registry, clock } = viewed();
+  const all = vi.spyOn(registry, 'eachOwner').mockImplementation(function* () {
+    for (let n = 0; n < owners; n++) yield { owner: `o${n}`, fingerprint: '', phase: 'empty' };
+  });
+  const frames = await Frames.of(view);
+  await frames.next();
+  for (let frame = 0; frame < 6; frame++) {
+    await settle(200); // The walk over 20,000 owners takes 79 turns.
+    clock.advance(500);
+    await frames.next();
+  }
+  expect(all).toHaveBeenCalledTimes(counted);
+  await frames.close();
 });
 
 it('the search of the live view by access key is off by default; turned on, it gives the owner’s fingerprint and state', async () => {
@@ -637,11 +714,11 @@ it('the live view sends no secret in its state, stream, search results or page, 
   expect(leaksIn(texts.join('\n'))).toEqual([]);
 });
 
-it('the live view has a script of at most 60 kB compressed, without a Node module', async () => {
+it('the live view has a script of at most 30 kB compressed, without a Node module', async () => {
   const script = await (await ask(viewed().view, '/live-view.js')).text();
   expect(script).toContain('EventSource');
   expect(/["'`]node:|createHmac|invalid_options/.test(script)).toBe(false);
-  expect(gzipSync(script).length).toBeLessThan(60_000);
+  expect(gzipSync(script).length).toBeLessThan(30_000);
 });
 
 it('the live view refuses arguments that cannot work, listing every problem', () => {

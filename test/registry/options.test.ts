@@ -42,7 +42,6 @@ it('default options are those of the documentation', () => {
     },
     calls: { origins: [], present: undefined, fetch: undefined },
     logger: undefined,
-    responseFields: [],
   });
   expect(fingerprints.nameOf('key-1')).toMatch(/^owner_/);
   expect(time.now().wallMs).toBeGreaterThan(0);

@@ -1,12 +1,11 @@
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
 import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { Flight } from '../../src/registry/flight.ts';
-import { OwnerTable, SlotCache } from '../../src/registry/owner-table.ts';
+import { OwnerTable } from '../../src/registry/owner-table.ts';
 import { recordFailure, recordSuccess, type Slot } from '../../src/registry/slot.ts';
 import type { Diagnostics } from '../../src/reporting/diagnostics.ts';
-import { AccessToken } from '../../src/token.ts';
+import { at } from '../helpers/instants.ts';
 import { tokenOf } from '../helpers/numbered-tokens.ts';
-import { seeded } from '../helpers/seeded.mjs';
 import { createSlot } from '../helpers/slots.ts';
 
 /** A table for two owners of either kind, with the names of those evicted. */
@@ -75,6 +74,56 @@ it('failing owners are listed in the order of their first failure, those without
   expect([...table.failing()]).toEqual([c, withToken]);
 });
 
+it('all owners are found, each once: with a token, without one, by their request, and by their failure in the queue', () => {
+  const table = new OwnerTable(9, { emit: () => {}, lifted: () => {} });
+  const withToken = stored(table, 'owner_a', 'token');
+  const failing = stored(table, 'owner_b', 'failure');
+  const requesting = newFlight('owner_c');
+  for (const flight of [requesting, newFlight('owner_a', withToken), newFlight('owner_b', failing)])
+    table.attach(flight);
+  const timedOut = [newFlight('owner_d'), newFlight('owner_b', failing), newFlight('owner_c', requesting.slot)];
+  for (const flight of timedOut) {
+    flight.waitingTogether = 1;
+    table.queueFailures.refused(flight, new OwnerTokenError('queue_timeout', 'no'), at(0));
+  }
+  const { slot } = timedOut[0] as Flight;
+  expect([...table.all()]).toEqual([withToken, failing, requesting.slot, slot]);
+  expect([table.peek('d'), table.use('d')]).toEqual([slot, slot]);
+  expect([...table.failing()]).toEqual([failing, slot, failing, requesting.slot]);
+});
+
+it.each<[string, (table: OwnerTable, slot: Slot) => void]>([
+  ['is stored', (table, slot) => table.store(slot)],
+  ['is forgotten', (table) => table.forget('a')],
+  ['is resumed', (table, slot) => table.resume(slot)],
+  ['is forgotten with all others', (table) => void table.clear()],
+  ['is resumed with all others', (table) => table.resumeAll()],
+])('an owner whose call failed in the queue no longer counts once it %s', (_, end) => {
+  const { table } = tableOfTwo();
+  const flight = newFlight('owner_a');
+  flight.waitingTogether = 1;
+  table.queueFailures.refused(flight, new OwnerTokenError('queue_timeout', 'no'), at(0));
+  expect([...table.failing()]).toEqual([flight.slot]);
+  end(table, flight.slot);
+  expect([...table.failing()]).toEqual([]);
+});
+
+it('a walk over all owners goes on while they change, and misses none that stays', () => {
+  const table = new OwnerTable(99, { emit: () => {}, lifted: () => {} });
+  const kept = ['a', 'b', 'c', 'd'].map((owner) => stored(table, `owner_${owner}`, owner < 'c' ? 'token' : 'failure'));
+  const seen = new Set<Slot>();
+  for (const slot of table.all()) {
+    seen.add(slot);
+    table.use('a');
+    table.use('c');
+    table.forget('x');
+    stored(table, 'owner_x', 'token');
+  }
+  for (const slot of kept) expect(seen).toContain(slot);
+  table.clear();
+  expect([...table.all()]).toEqual([]);
+});
+
 it('clearing the owner table returns the unsettled requests, even if these are read later', () => {
   const { table } = tableOfTwo();
   const flights = ['a', 'b', 'c'].map((owner) => newFlight(owner));
@@ -86,139 +135,4 @@ it('clearing the owner table returns the unsettled requests, even if these are r
   table.detach(flights[2] as Flight);
   expect([...rest]).toEqual([flights[0], flights[2]]);
   expect(table.isCurrent(anew)).toBe(true);
-});
-
-/** Fresh before second 1,600 of the timeline, or another. */
-const tokenNamed = (value: string, refreshAtMs = 1_600_000) =>
-  new AccessToken({
-    value,
-    tokenType: 'Bearer',
-    fingerprint: `token_${value}`,
-    issuedAtMs: 1_000_000,
-    refreshAtMs,
-    expiresAtMs: refreshAtMs + 350_000,
-  });
-
-class Stage {
-  readonly evicted: string[] = [];
-  readonly cache: SlotCache;
-
-  constructor(max: number) {
-    this.cache = new SlotCache(max, ({ accessKey }) => void this.evicted.push(accessKey));
-  }
-
-  /** Gives the owner a token, or a new one, and stores the slot. */
-  store(accessKey: string, value = accessKey, refreshAtMs?: number, offsetMs = 0): Slot {
-    const slot = this.cache.peek(accessKey) ?? createSlot(`owner_${accessKey}`);
-    recordSuccess(slot, { token: tokenNamed(value, refreshAtMs), offsetMs });
-    this.cache.set(slot, slot.held as AccessToken);
-    return slot;
-  }
-
-  async valueOf(accessKey: string, second = 1_000): Promise<string | undefined> {
-    return (await this.hit(accessKey, second))?.value;
-  }
-
-  hit(accessKey: string, second: number): Promise<AccessToken> | undefined {
-    const index = this.cache.indexOfFresh(accessKey, second);
-    return index === undefined ? undefined : this.cache.tokenAt(index);
-  }
-}
-
-describe('the cache of slots', () => {
-  it('the cache of slots returns the token of each owner while it is certainly fresh', async () => {
-    const stage = new Stage(2);
-    for (const owner of ['a', 'b']) stage.store(owner);
-    expect(await Promise.all(['a', 'b', 'c'].map((owner) => stage.valueOf(owner)))).toEqual(['a', 'b', undefined]);
-    expect([await stage.valueOf('a', 1_599), await stage.valueOf('a', 1_600)]).toEqual(['a', undefined]);
-  });
-
-  it.each([-3e9, 4e9])('the cache of slots compares seconds of more than 32 bits: %d', async (second) => {
-    const stage = new Stage(1);
-    stage.store('a', 'a', second * 1000);
-    expect([await stage.valueOf('a', second - 1), await stage.valueOf('a', second)]).toEqual(['a', undefined]);
-  });
-
-  it.each([
-    [0, 1_006],
-    [399, 1_006],
-    [400, 1_007],
-    [5_000, 1_011],
-  ])(
-    'a token with the timeline %d ms ahead is certainly fresh before the second of its refresh point: %d',
-    async (offsetMs, second) => {
-      const stage = new Stage(1);
-      stage.store('a', 'a', 1_006_600, offsetMs);
-      expect([await stage.valueOf('a', second - 1), await stage.valueOf('a', second)]).toEqual(['a', undefined]);
-    },
-  );
-
-  it('a token that never expires is fresh for good', async () => {
-    const stage = new Stage(1);
-    stage.store('a', 'a', Number.POSITIVE_INFINITY);
-    expect(await stage.valueOf('a', 2 ** 40)).toBe('a');
-  });
-
-  it('the cache of slots returns the same promise for every hit', () => {
-    const stage = new Stage(1);
-    stage.store('a');
-    const token = stage.hit('a', 1_000);
-    expect(token).toBeInstanceOf(Promise);
-    expect(stage.hit('a', 1_001)).toBe(token);
-  });
-
-  it('the cache of slots returns the new token after a refresh', async () => {
-    const stage = new Stage(1);
-    const slot = stage.store('a');
-    stage.store('a', 'new');
-    expect(await stage.valueOf('a')).toBe('new');
-    expect([stage.cache.peek('a'), stage.cache.size, stage.evicted]).toEqual([slot, 1, []]);
-  });
-
-  it('the cache of slots evicts the least recently used owner, and reuses its index', async () => {
-    const stage = new Stage(3);
-    for (const owner of ['a', 'b', 'c']) stage.store(owner);
-    void stage.hit('a', 1_000);
-    stage.cache.use('b');
-    stage.cache.peek('c');
-    for (const owner of ['d', 'e', 'f', 'g']) stage.store(owner);
-    expect(stage.evicted).toEqual(['c', 'a', 'b', 'd']);
-    const owners = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
-    const [gone, kept] = [
-      [undefined, undefined, undefined, undefined],
-      ['e', 'f', 'g'],
-    ];
-    expect(await Promise.all(owners.map((owner) => stage.valueOf(owner)))).toEqual([...gone, ...kept]);
-    expect(owners.map((owner) => stage.cache.peek(owner)?.held?.value)).toEqual([...gone, ...kept]);
-  });
-
-  it('the cache of slots reuses the index of a removed owner, and reports no eviction', async () => {
-    const stage = new Stage(2);
-    for (const owner of ['a', 'b']) stage.store(owner);
-    stage.cache.delete('a');
-    stage.cache.delete('a');
-    expect([stage.cache.size, stage.cache.peek('a'), await stage.valueOf('a')]).toEqual([1, undefined, undefined]);
-    for (const owner of ['c', 'b']) stage.store(owner, `${owner}2`);
-    expect([await stage.valueOf('b'), await stage.valueOf('c'), stage.evicted]).toEqual(['b2', 'c2', []]);
-  });
-
-  it('the cache of slots never mixes up owners in 5,000 random operations', async () => {
-    const stage = new Stage(20);
-    const values = new Map<string, string>();
-    const random = seeded(1);
-    const draw = (below: number) => Math.floor(random() * below);
-    for (let step = 0; step < 5_000; step++) {
-      const owner = `o${draw(40)}`;
-      if (draw(4) === 0) stage.cache.delete(owner);
-      else {
-        values.set(owner, `${owner}-${step}`);
-        stage.store(owner, `${owner}-${step}`);
-      }
-      const other = `o${draw(40)}`;
-      const held = stage.cache.peek(other)?.held?.value;
-      expect(await stage.valueOf(other)).toBe(held);
-      if (held !== undefined) expect(held).toBe(values.get(other));
-    }
-    expect(stage.cache.size).toBeLessThanOrEqual(20);
-  });
 });

@@ -346,7 +346,12 @@ it('stats are counted as they happen', async () => {
     slow: 0,
     concurrency: 1,
     queued: 1,
+    longestQueuedMs: 0,
     waiting: 3,
+    late: 0,
+    queueFull: 0,
+    queueTimeouts: 0,
+    latencyMs: 0,
     hits: 3,
     joined: 3,
     requests: 4,
@@ -420,4 +425,91 @@ describe('registries', () => {
   it('registries have a name, by which logs and metrics tell them apart', () => {
     expect([answering().registry.name, answering({ name: 'billing' }).registry.name]).toEqual(['default', 'billing']);
   });
+});
+
+describe('every owner', () => {
+  it('every owner is enumerated, with its names, its state and why it fails', async () => {
+    const source = ScriptedSource.answering();
+    const { registry } = make(source, { ownerLabel: (accessKey) => accessKey.toUpperCase() });
+    await registry.getToken('key-1');
+    source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no')));
+    await errorOf(registry.getToken('key-2'));
+    source.script(undefined);
+    const call = registry.getToken('key-3');
+    await settle();
+    const owners = [...registry.eachOwner()];
+    expect(owners).toMatchObject([
+      { owner: 'KEY-1', phase: 'fresh', fingerprint: expect.stringMatching(/^owner_/) },
+      { owner: 'KEY-2', phase: 'backing-off', failure: { code: 'owner_refused' } },
+      { owner: 'KEY-3', phase: 'requesting' },
+    ]);
+    source.call(-1).succeed();
+    await call;
+    await registry.close();
+    expect([...registry.eachOwner()]).toEqual([]);
+  });
+
+  it('an owner whose call timed out in the queue is reported as failing while the queue is long, and half a minute longer', async () => {
+    const { clock, registry, source } = make(new ScriptedSource(), { concurrency: 1, requestTimeoutMs: 300_000 });
+    const first = registry.getToken('key-1');
+    clock.advance(5_000);
+    const timedOut = errorOf(registry.getToken('key-2'));
+    const later = [registry.getToken('key-3')];
+    await settle();
+    clock.advance(25_000);
+    later.push(registry.getToken('key-4'));
+    clock.advance(5_000);
+    const { code } = await timedOut;
+    later[0]?.catch(() => {});
+    const failing = () => registry.owners({ state: 'failing' }).map(({ owner, failure }) => [owner, failure?.code]);
+    expect([code, failing()]).toEqual([
+      'queue_timeout',
+      [
+        [registry.fingerprint('key-2'), code],
+        [registry.fingerprint('key-3'), code],
+      ],
+    ]);
+    const { queueTimeouts, longestQueuedMs, late } = registry.stats();
+    expect([queueTimeouts, longestQueuedMs, late]).toEqual([2, 5_000, 0]);
+    source.script((call) => call.succeed());
+    source.call(0).succeed();
+    await Promise.all([first, later[1]]);
+    expect(registry.stats().late).toBe(1);
+    await registry.getToken('key-2');
+    expect(failing()).toEqual([[registry.fingerprint('key-3'), code]]);
+    clock.advance(30_000);
+    expect(failing()).toEqual([]);
+  });
+});
+
+it('stats of an open circuit say since when, and its status', async () => {
+  const { clock, registry, source } = make(new ScriptedSource());
+  const given = { failureScope: 'endpoint', status: 503 } as const;
+  source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down', given)));
+  const sinceMs = clock.now();
+  await errorOf(registry.getToken('key-1'));
+  clock.advance(2_000);
+  await errorOf(registry.getToken('key-2'));
+  expect(registry.stats().pauses.endpoint).toMatchObject({ sinceMs, status: 503, failedAtMs: sinceMs + 2_000 });
+});
+
+it('stats have the pace of a configured quota, and the latency once it is known', async () => {
+  const { registry, source } = make(ScriptedSource.answering(), { requestsPerSecond: 5 });
+  expect([registry.stats().pace, registry.stats().latencyMs]).toEqual([{ perSecond: 5, reason: 'quota' }, undefined]);
+  await registry.getToken('key-1');
+  expect([registry.stats().latencyMs, source.calls.length]).toEqual([0, 1]);
+});
+
+it('stats of a circuit that opens just now, read by a logger before its pause is reported, are those of its failure', async () => {
+  const seen: unknown[] = [];
+  const write = () => void seen.push(registry.stats().pauses.endpoint);
+  const { registry } = make(new ScriptedSource((call) => call.fail(down)), {
+    logger: { info: write, warn: write, debug: write },
+  });
+  await errorOf(registry.getToken('key-1'));
+  expect(seen).toContainEqual(expect.objectContaining({ code: 'endpoint_unavailable', failures: 1 }));
+  for (const pause of seen.filter(Boolean)) {
+    const { sinceMs, failedAtMs } = pause as { sinceMs: number; failedAtMs: number };
+    expect(sinceMs).toBe(failedAtMs);
+  }
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { runCommandLine } from '../../src/cli/commands.ts';
-import { drawResult } from '../../src/cli/demo/picture.ts';
+import { drawResult, widthsFor } from '../../src/cli/demo/picture.ts';
 import type { DemoResult } from '../../src/cli/demo/run.ts';
 import { runCommand } from '../helpers/terminal.ts';
 
@@ -99,5 +99,16 @@ describe('demo', () => {
     expect(picture).toContain('●○✗');
     expect(picture).toContain('✗ two: 1 wrong');
     expect(picture).toContain('1 of 2 checks failed');
+  });
+
+  it.each([
+    [undefined, 60],
+    [40, 60],
+    [80, 80],
+    [300, 100],
+  ])('demo uses the width of the terminal, from 60 to 100 columns: %s', (columns, width) => {
+    const lines = drawResult(RESULT, widthsFor(columns)).split('\n');
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(width);
+    expect(lines.find((line) => line.startsWith('  cold start'))?.length).toBeGreaterThan(width - 10);
   });
 });

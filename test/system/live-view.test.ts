@@ -6,7 +6,10 @@ import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type Clock, OwnerTokenError, OwnerTokenRegistry } from '../../src/index.ts';
 import { type LiveViewOptions, liveView } from '../../src/live-view/index.ts';
+import { countWord } from '../../src/picture/words.ts';
 import { launch, type Opened, open, seriousViolations, skipsBrowser, WAIT_MS } from '../helpers/browser.ts';
+import { INCIDENTS, playIncident } from '../helpers/incidents.ts';
+import { settle } from '../helpers/manual-clock.ts';
 import { keys } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
@@ -62,8 +65,9 @@ async function show(
 }
 
 const figure = (name: string) => page.locator('.figures > div').filter({ hasText: name }).locator('dd');
-const attention = () =>
-  page.getByRole('region', { name: 'Owners that need attention, worst first' }).locator('tbody tr');
+const verdict = () => page.locator('.verdict .sentence');
+/** The rows of a cause that is open. */
+const rowsOf = (cause: string) => page.getByRole('region', { name: `Owners: ${cause}` }).locator('tbody tr');
 /** As it is laid out: cells apart, and nothing that is hidden. */
 // biome-ignore lint/performance/useDomNodeTextContent: the layout is wanted
 const textOf = (locator: Locator) => locator.innerText();
@@ -93,15 +97,16 @@ describe.skipIf(skipsBrowser)('in Chromium', { timeout: 60_000 }, () => {
     const port = await show(registry);
     expect(opened.loaded.filter((url) => !url.startsWith(`http://127.0.0.1:${port}/ops/tokens`))).toEqual([]);
     await page.getByText(new RegExp(`process ${process.pid}, started \\d\\d:\\d\\d:\\d\\d`)).waitFor();
-    await shows(() => textOf(figure('Owners with a token'))).toMatch(/^1\s+of 1/);
+    await shows(() => textOf(figure('Owners that cannot be served'))).toMatch(/^0\s+of 1/);
+    expect(await textOf(verdict())).toBe('The only owner is served.');
     await shows(lanes).toMatch(/^1 lane, 1 min: no requests/);
   });
 
   it('the live view says that a registry is empty, and shows its first owner without a reload', async () => {
     const { registry } = await registryOf(0);
     await show(registry);
-    await page.getByText('No owner has asked for a token yet.').waitFor();
-    await page.getByText('No token requests since this page was opened.').waitFor();
+    await page.locator('.verdict').getByText('No owner has asked for a token yet.').waitFor();
+    await page.getByText('No token requests since then.').waitFor();
     expect(await seriousViolations(page)).toEqual([]);
     await registry.getToken('key-1');
     await shows(lanes).toMatch(/^1 lane, 1 min: 1 × 200/);
@@ -111,20 +116,25 @@ describe.skipIf(skipsBrowser)('in Chromium', { timeout: 60_000 }, () => {
   it('the live view shows of 200 owners which fail, since when, why and until when, and finds the others', async () => {
     const { registry } = await registryOf(200, { dead: ['key-7', 'key-70'] });
     await show(registry);
-    await shows(() => attention().count()).toBe(2);
-    expect(await attention().allInnerTexts()).toEqual(
+    await shows(() => rowsOf('owner_refused-400').count()).toBe(2);
+    expect(await rowsOf('owner_refused-400').allInnerTexts()).toEqual(
       ['7', '70'].map((number) =>
         expect.stringMatching(
           new RegExp(`customer ${number}\\s.*none.*The token service refused the access key owner_refused 400\\s`, 's'),
         ),
       ),
     );
-    await shows(() => textOf(figure('Failing owners'))).toMatch(/^2[\s▲]+2 of them without a token/);
+    await shows(() => textOf(figure('Owners that cannot be served'))).toMatch(/^2[\s▲]+of 200/);
+    expect(await textOf(verdict())).toMatch(
+      /^2 owners cannot be served: refused \(400\) since [\d:]+; the others are served\.$/,
+    );
+    await page.getByText('What to do: get a current access key for this owner.').first().waitFor();
     await page.getByLabel('Label or fingerprint').fill('customer 19');
     const found = page.getByRole('region', { name: 'Owners found' }).locator('tbody tr');
     await shows(() => found.count()).toBe(11);
     expect(await textOf(found.first())).toMatch(/valid for/);
     await shows(lanes).toMatch(/^11 lanes/);
+    // A key may be typed into the wrong box.
     expect(page.url()).not.toContain('customer');
     const name = page.locator('.lane-name').last();
     const owner = await textOf(name);
@@ -136,11 +146,11 @@ describe.skipIf(skipsBrowser)('in Chromium', { timeout: 60_000 }, () => {
   it('the live view shows one owner of 10,000 that begins to fail, and its recovery', async () => {
     const { registry, source } = await registryOf(10_000);
     await show(registry);
-    await shows(() => textOf(figure('Owners with a token'))).toMatch(/^10,000\s+of 10,000/);
+    await shows(() => textOf(figure('Owners that cannot be served'))).toMatch(/^0\s+of 10,000/);
     source.script((call) => call.fail(refused()));
     registry.reject('key-5000', await registry.getToken('key-5000'));
     await registry.getToken('key-5000').catch(() => {});
-    await shows(() => attention().allInnerTexts()).toEqual([expect.stringContaining('customer 5000')]);
+    await shows(() => rowsOf('owner_refused-400').allInnerTexts()).toEqual([expect.stringContaining('customer 5000')]);
     source.script((call) => call.succeed());
     registry.resume('key-5000');
     await registry.getToken('key-5000');
@@ -152,12 +162,16 @@ describe.skipIf(skipsBrowser)('in Chromium', { timeout: 60_000 }, () => {
   it('the live view says whose fault it is when the endpoint fails for all, and when the next attempt is', async () => {
     const { registry, source } = await registryOf(3);
     await show(registry);
-    expect(await textOf(figure('Endpoint'))).toMatch(/^works/);
+    expect(await textOf(figure('Token service'))).toMatch(/^works/);
     const given = { failureScope: 'endpoint', retryAfterMs: 30_000, status: 503 } as const;
     source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'the service is down', given)));
     await registry.getToken('key-9').catch(() => {});
-    const down = /^fails[\s▲]+endpoint_unavailable, 1 failure in a row; next attempt in \d+ s, at \d\d:\d\d:\d\d/;
-    await shows(() => textOf(figure('Endpoint'))).toMatch(down);
+    const down = /^fails[\s▲]+since \d\d:\d\d:\d\d; 1 failure in a row; next attempt in \d+ s, at \d\d:\d\d:\d\d/;
+    await shows(() => textOf(figure('Token service'))).toMatch(down);
+    const sentence =
+      /^The endpoint has failed since [\d:]+ \(503\)\. All 3 known owners are served from cached tokens\. Next attempt at [\d:]+\. If it goes on, the first owner loses service at /;
+    await shows(() => textOf(verdict())).toMatch(sentence);
+    expect(await textOf(figure('Runway'))).toMatch(/^(59 min|1 h)\s+3 owners served from the cache, the first until/);
     expect(await seriousViolations(page)).toEqual([]);
   });
 
@@ -166,20 +180,20 @@ describe.skipIf(skipsBrowser)('in Chromium', { timeout: 60_000 }, () => {
     const [startMs, owners] = [Date.now(), keys(60)];
     const { registry } = await registryOf(60, { clock: { now: () => startMs, monotonic: () => 0 } });
     await show(registry);
-    expect(await textOf(figure('Owners the API rejects'))).toMatch(/^0\s+none/);
     for (const accessKey of [...owners, ...owners]) registry.reject(accessKey, await registry.getToken(accessKey));
-    await page.getByRole('heading', { name: 'The API rejects the tokens of 60 owners' }).waitFor();
-    await shows(() => textOf(figure('Owners the API rejects'))).toMatch(/^60[\s▲]+the first for \d+ s/);
-    await shows(() => textOf(figure('Failing owners'))).toMatch(/^0\s+none/);
-    await page.getByText('No token request fails.').waitFor();
-    const rejected = page.getByRole('region', { name: 'Owners whose tokens the API rejects' }).locator('tbody tr');
-    await shows(() => rejected.count()).toBe(50);
-    expect(await textOf(rejected.first())).toMatch(/customer 1\s.*rejected, but given out.*token_rejected/s);
-    await page.getByText('50 of 60. The search finds the others.').waitFor();
+    const sentence = /^All 60 owners are served\. The API has rejected the tokens of 60 owners since [\d:]+\.$/;
+    await shows(() => textOf(verdict())).toMatch(sentence);
+    await shows(() => textOf(figure('Owners that cannot be served'))).toMatch(/^0\s+of 60/);
+    await page.getByRole('button', { name: /token_rejected/ }).click();
+    await shows(() => rowsOf('token_rejected').count()).toBe(50);
+    expect(await textOf(rowsOf('token_rejected').first())).toMatch(
+      /customer \d+\s.*rejected, but given out.*token_rejected/s,
+    );
+    await page.getByText('50 of 60. Search for a longer part of a name to see others.').waitFor();
     expect(await seriousViolations(page)).toEqual([]);
     for (const accessKey of owners) registry.accept(accessKey, await registry.getToken(accessKey));
     await page.getByText('None: no owner fails.').waitFor();
-    expect(await page.getByRole('heading', { name: 'The API rejects' }).count()).toBe(0);
+    expect(await textOf(verdict())).toBe('All 60 owners are served.');
   });
 
   it('the live view connects again by itself, and says that the process has restarted', async () => {
@@ -191,15 +205,14 @@ describe.skipIf(skipsBrowser)('in Chromium', { timeout: 60_000 }, () => {
     await registry.getToken('key-2');
     const later = liveView(registry, { public: true });
     await listen((req, res) => {
-      // As if of a process that started later: the start is the only difference between the two that the page can see.
+      // As if of a process that has just started: how long it has run is all that the page can see of that.
       const write = res.write.bind(res) as (text: string) => boolean;
-      const startedAt = /"startedAtMs":\d+/;
-      res.write = ((text: string) => write(text.replace(startedAt, `"startedAtMs":${Date.now()}`))) as typeof res.write;
+      res.write = ((text: string) => write(text.replace(/"upMs":\d+/, '"upMs":1'))) as typeof res.write;
       later.node(req, res);
     }, port);
     await page.getByText('The process has restarted.').waitFor();
     await page.getByText('Connected').waitFor();
-    await shows(() => textOf(figure('Owners with a token'))).toMatch(/^2\s+of 2/);
+    await shows(() => textOf(verdict())).toBe('All 2 owners are served.');
   });
 
   it('the live view says that the session has ended when the host refuses the page', async () => {
@@ -225,10 +238,10 @@ describe.skipIf(skipsBrowser)('in Chromium', { timeout: 60_000 }, () => {
     await hide('hidden');
     await shows(isRecorded).toBe(false);
     await registry.getToken('key-2');
-    const before = await textOf(figure('Owners with a token'));
+    const before = await textOf(verdict());
     await hide('visible');
-    await shows(() => textOf(figure('Owners with a token'))).toMatch(/^2\s+of 2/);
-    expect(before).toMatch(/^1\s+of 1/);
+    await shows(() => textOf(verdict())).toBe('All 2 owners are served.');
+    expect(before).toBe('The only owner is served.');
   });
 
   it('the live view looks up an owner by its access key where that is allowed, and keeps the key nowhere', async () => {
@@ -248,10 +261,96 @@ describe.skipIf(skipsBrowser)('in Chromium', { timeout: 60_000 }, () => {
   it('the live view shows several registries, one at a time, and which of them need attention', async () => {
     const [crm, billing] = [await registryOf(5), await registryOf(3, { name: 'billing', dead: ['key-1'] })];
     await show([crm.registry, billing.registry]);
-    await shows(() => textOf(figure('Owners with a token'))).toMatch(/^5\s+of 5/);
+    await shows(() => textOf(verdict())).toBe('All 5 owners are served.');
     await page.getByRole('button', { name: /^billing.*fails$/ }).click();
-    await shows(() => textOf(figure('Owners with a token'))).toMatch(/^2\s+of 3/);
-    await shows(() => attention().allInnerTexts()).toEqual([expect.stringContaining('customer 1')]);
+    await shows(() => textOf(verdict())).toMatch(/^1 owner cannot be served: refused \(400\)/);
+    await shows(() => rowsOf('owner_refused-400').allInnerTexts()).toEqual([expect.stringContaining('customer 1')]);
+  });
+
+  it('the live view opens at an owner, a cause, a window and in UTC by a link, and keeps them when it is loaded again', async () => {
+    const { registry } = await registryOf(30, { dead: keys(29).slice(4) });
+    await show(registry, {
+      public: true,
+      runbooksUrl: 'https://wiki.example/runbooks',
+      dashboardUrl: 'https://grafana.example/',
+    });
+    expect(await rowsOf('owner_refused-400').count()).toBe(0); // More than a few are shown only when asked for.
+    const link = await page.getByRole('link', { name: 'Link to this cause' }).getAttribute('href');
+    await page.getByRole('button', { name: 'UTC' }).click();
+    await page.getByRole('button', { name: '5 min', exact: true }).click();
+    await page.goto(new URL(`${page.url()}&${link?.slice(1)}&owner=customer+30`).href);
+    await page.reload();
+    await shows(() => rowsOf('owner_refused-400').count()).toBe(25);
+    const found = page.getByRole('region', { name: 'Owners found' }).locator('tbody tr');
+    await shows(() => found.allInnerTexts()).toEqual([expect.stringContaining('customer 30')]);
+    await shows(lanes).toMatch(/^1 lane, 5 min/);
+    const utc = new Date().toISOString().slice(11, 13);
+    expect(await textOf(page.locator('footer'))).toMatch(new RegExp(`started (${utc}|\\d\\d):`));
+    expect(await page.getByRole('link', { name: 'Runbook' }).getAttribute('href')).toBe(
+      'https://wiki.example/runbooks#ownertokencallsrefused',
+    );
+    expect(await page.getByRole('link', { name: 'Dashboard of all replicas' }).count()).toBe(1);
+  });
+
+  it('the live view copies an incident as text and as JSON, or shows it where it may not', async () => {
+    const { registry } = await registryOf(2, { dead: ['key-1'] });
+    await show(registry, { public: true }, { permissions: ['clipboard-read', 'clipboard-write'] });
+    const copied = () => page.evaluate('navigator.clipboard.readText()') as Promise<string>;
+    await page.getByRole('button', { name: 'Copy as text' }).click();
+    await page.getByRole('button', { name: 'Copied' }).waitFor();
+    expect(await copied()).toMatch(
+      /^crm, [\d:]+ UTC: 1 owner cannot be served: refused \(400\) since [\d:]+ UTC; the other one is served\.\n- owner_refused 400 since .*Get a current access key for this owner\.$/,
+    );
+    await page.getByRole('button', { name: 'Copy as JSON' }).click();
+    await shows(
+      async () => JSON.parse(await copied().then((text) => (text.startsWith('{') ? text : '{}'))).unserved,
+    ).toBe(1);
+    await page.evaluate('navigator.clipboard.writeText = () => Promise.reject(new Error("denied"))');
+    await page.getByRole('button', { name: 'Copied' }).first().click();
+    expect(await page.locator('textarea').inputValue()).toMatch(/^crm, /);
+  });
+
+  it('the live view names a proxy that buffers the stream, when it does not begin within five seconds', async () => {
+    const { registry } = await registryOf(1);
+    const view = liveView(registry, { public: true });
+    const port = await listen((req, res) => {
+      if (req.url?.endsWith('/events')) Object.assign(res, { write: () => true });
+      view.node(req, res);
+    });
+    opened = await open(browser, `http://127.0.0.1:${port}/`, { movesTime: true });
+    page = opened.page;
+    await page.locator('.connection').getByText('Connecting').waitFor();
+    await page.clock.runFor(5_000);
+    await page.locator('.connection').getByText('A proxy probably buffers the stream').waitFor();
+  });
+
+  it('the live view says whether replicas share tokens, and which of them it shows', async () => {
+    const { registry } = await registryOf(1);
+    const sharing = { sharing: true, replicas: 3, replica: 'pod-2', shared: 5, leader: 2, fallback: 1, mismatched: 0 };
+    const stats = { ...sharing, refused: 0, unreadable: 0, unidentified: 0 };
+    await show(registry, { public: true, fleets: { crm: { stats: () => stats } } });
+    await shows(() => textOf(figure('Sharing'))).toMatch(/^3 replicas\s+5 received, 2 requested for all, 1 alone/);
+    await page.getByText(/Replica pod-2, one of 3, process/).waitFor();
+    stats.sharing = false;
+    await shows(() => textOf(figure('Sharing'))).toMatch(
+      /^off[\s▲]+Redis is unavailable: this replica requests its own tokens/,
+    );
+  });
+
+  it('the live view shows labels that are blank, invisible or bidirectional with their fingerprints', async () => {
+    const source = new ScriptedSource((call) => call.fail(refused()));
+    const labels: Record<string, string> = { 'key-1': ' ', 'key-2': '\u200b', 'key-3': 'ac\u202eem', 'key-4': 'acme' };
+    const registry = new OwnerTokenRegistry({ source, name: 'crm', ownerLabel: (key) => labels[key] ?? '' });
+    registries.push(registry);
+    for (const accessKey of keys(4)) await registry.getToken(accessKey).catch(() => {});
+    await show(registry);
+    const names = rowsOf('owner_refused-400').locator('th');
+    await shows(() => names.allInnerTexts()).toEqual([
+      expect.stringMatching(/^⟨U\+0020⟩ owner_/),
+      expect.stringMatching(/^⟨U\+200B⟩ owner_/),
+      expect.stringMatching(/^ac⟨U\+202E⟩em owner_/),
+      'acme',
+    ]);
   });
 
   it('the live view can be used with the keyboard alone: registry, search, time and table', async () => {
@@ -283,11 +382,43 @@ describe.skipIf(skipsBrowser)('in Chromium', { timeout: 60_000 }, () => {
     async (_, context) => {
       const { registry } = await registryOf(30, { dead: ['key-3', 'key-4'] });
       await show(registry, { public: true, accessKeySearch: true }, context as Parameters<typeof open>[2]);
-      await shows(() => attention().count()).toBe(2);
+      await shows(() => rowsOf('owner_refused-400').count()).toBe(2);
       await page.getByLabel('Label or fingerprint').fill('customer');
       await page.getByRole('region', { name: 'Owners found' }).waitFor();
       expect(await seriousViolations(page)).toEqual([]);
       expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true);
+    },
+  );
+
+  it.each(Object.entries(INCIDENTS))(
+    'the live view answers in an incident who does not work, why, since when, until when, whose fault it is and what to do: %s',
+    async (_, incident) => {
+      await playIncident(incident, async ({ registry, view, time, last }) => {
+        const port = await listen(view.node);
+        opened = await open(browser, `http://127.0.0.1:${port}/`, { timezoneId: 'UTC' });
+        page = opened.page;
+        await page.getByText('Connected').waitFor();
+        // They were counted in slices when the page was opened; the next frame says so.
+        await settle(60);
+        const [status] = await view.status();
+        await time.passUntil(time.nowMs + 500);
+        const causes = status?.causes ?? [];
+        const unserved = countWord(status?.unserved ?? 0);
+        await shows(() => textOf(figure('Owners that cannot be served'))).toMatch(new RegExp(`^${unserved}[\\s▲]`));
+        expect(await textOf(verdict())).toMatch(/\d\d:\d\d:\d\d/);
+        expect(await page.locator('.cause').count()).toBe(causes.length);
+        for (const { code, owners } of causes) {
+          const shown = await textOf(page.locator('.cause').filter({ hasText: code }));
+          expect(shown).toContain(`${countWord(owners)} owner`);
+          expect(shown).toMatch(/since \d\d:\d\d:\d\d.*Whose fault: .*What to do: /s);
+        }
+        const [failed] = [...last].find(([, { code }]) => code !== undefined) ?? [...last][0] ?? [];
+        await page.getByLabel('Label or fingerprint').fill(failed ?? '');
+        const found = page.getByRole('region', { name: 'Owners found' }).locator('tbody tr').first();
+        await shows(() => textOf(found)).toContain(`${failed}\t`);
+        expect(await seriousViolations(page)).toEqual([]);
+        expect(registry.stats().owners).toBeGreaterThan(0);
+      });
     },
   );
 });

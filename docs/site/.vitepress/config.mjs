@@ -32,7 +32,7 @@ export default defineConfig({
   vite: { plugins: [vueOfThisPackage()] },
   markdown: { anchor: { slugify: anchorOf }, config: useSiteLinks },
   themeConfig: {
-    search: { provider: 'local' },
+    search: { provider: 'local', options: { _render: indexed } },
     outline: [2, 3],
     sidebar: sidebarOf(readFileSync(join(ROOT, 'README.md'), 'utf8')),
     nav: [
@@ -42,6 +42,15 @@ export default defineConfig({
     ],
   },
 });
+
+/** What is for those who work on the library, and would come before Errors and Resilience in the search. */
+const UNINDEXED = /^(?:docs\/)?(?:internals\/|arena\.md|behaviour-board\.md)/;
+
+/** What the search index takes of a page. */
+async function indexed(source, env, markdown) {
+  const html = await markdown.renderAsync(source, env);
+  return UNINDEXED.test(relative(ROOT, env.path)) || UNINDEXED.test(env.relativePath) ? '' : html;
+}
 
 /** The pages are outside this package, so what they compile to would not find Vue. */
 function vueOfThisPackage() {

@@ -2,7 +2,7 @@
 
 import { EXIT, type Output, readFlags, type Terminal, UsageError } from '../command.ts';
 import { ProgressLine } from '../progress-line.ts';
-import { bar, drawResult, thousands } from './picture.ts';
+import { bar, drawResult, thousands, widthsFor } from './picture.ts';
 import { type DemoResult, type Progress, runDemo } from './run.ts';
 
 export const usage = `Usage: owner-token-registry demo [--fleet | --view] [--json]
@@ -28,12 +28,14 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   const progress = flags.json ? { report: () => {}, end: () => {} } : showProgress(terminal.out);
   const result = await runDemo(progress.report, terminal.signal).finally(progress.end);
   terminal.out.write(
-    flags.json ? `${JSON.stringify(summaryOf(result))}\n` : `\n${drawResult(result)}\n\n${nextStep(terminal)}\n`,
+    flags.json
+      ? `${JSON.stringify(summaryOf(result))}\n`
+      : `\n${drawResult(result, widthsFor(terminal.out.columns))}\n\n${nextStep(terminal)}\n`,
   );
   return result.checks.every(({ ok }) => ok) ? EXIT.ok : EXIT.failed;
 }
 
-/** How to see it live. Fits 60 columns, like the picture. */
+/** How to see it live. Fits 60 columns, as the picture does. */
 const nextStep = ({ env }: Terminal): string =>
   `See it live: ${env.npm_lifecycle_event === 'demo' ? 'npm run demo -- --view' : 'npx owner-token-registry demo --view'}`;
 

@@ -8,7 +8,7 @@ import { jsonRequest, OwnerTokenRegistry, TokenEndpoint, type TokenSource } from
 import { SharedTokens } from '../../redis/index.ts';
 import { type Sandbox, startSandbox } from '../../sandbox/index.ts';
 import { EXIT, type Terminal } from '../command.ts';
-import { bar, drawChecks, OWNERS_A_ROW, thousands } from './picture.ts';
+import { bar, drawChecks, thousands, type Widths, widthsFor } from './picture.ts';
 import { type DemoRedis, openRedis } from './redis.ts';
 import type { Check } from './run.ts';
 
@@ -38,7 +38,11 @@ export async function runFleetDemo(terminal: Terminal, json: boolean): Promise<n
   const result = await runFleet(redis, announce, terminal.signal);
   const checks = checksOf(result);
   const ok = checks.every((check) => check.ok);
-  terminal.out.write(json ? `${JSON.stringify({ ok, ...result, checks })}\n` : `\n${drawFleet(result, checks)}\n`);
+  terminal.out.write(
+    json
+      ? `${JSON.stringify({ ok, ...result, checks })}\n`
+      : `\n${drawFleet(result, checks, widthsFor(terminal.out.columns))}\n`,
+  );
   return ok ? EXIT.ok : EXIT.failed;
 }
 
@@ -122,11 +126,16 @@ function checksOf({ unshared, shared, fallback, failed }: FleetResult): Check[] 
   ];
 }
 
-function drawFleet({ unshared, shared, requestedBy, seconds }: FleetResult, checks: readonly Check[]): string {
+function drawFleet(
+  { unshared, shared, requestedBy, seconds }: FleetResult,
+  checks: readonly Check[],
+  widths: Widths,
+): string {
+  const { ownersARow } = widths;
   const row = (name: string, count: number) =>
-    `  ${name.padEnd(12)}${bar(count / unshared, 24, ['█', ' '])} ${thousands(count).padStart(5)}  ${count / OWNERS} per owner`;
-  const rows = Array.from({ length: Math.ceil(OWNERS / OWNERS_A_ROW) }, (_, line) => {
-    return `  ${requestedBy.slice(line * OWNERS_A_ROW, (line + 1) * OWNERS_A_ROW).join('')}`;
+    `  ${name.padEnd(12)}${bar(count / unshared, widths.bar + 4, ['█', ' '])} ${thousands(count).padStart(5)}  ${count / OWNERS} per owner`;
+  const rows = Array.from({ length: Math.ceil(OWNERS / ownersARow) }, (_, line) => {
+    return `  ${requestedBy.slice(line * ownersARow, (line + 1) * ownersARow).join('')}`;
   });
   return [
     `Requests of ${REPLICAS} replicas for ${OWNERS} owners`,
@@ -136,7 +145,7 @@ function drawFleet({ unshared, shared, requestedBy, seconds }: FleetResult, chec
     'The replica that requested the token, a digit per owner',
     ...rows,
     '',
-    drawChecks(checks),
+    drawChecks(checks, widths),
     '',
     `Took ${seconds.toFixed(1)} s.`,
   ].join('\n');

@@ -1,5 +1,6 @@
 /** What the sandbox command prints. */
 
+import { parseEnv } from 'node:util';
 import type { LedgerEntry, Sandbox } from '../../sandbox/index.ts';
 import type { Judged } from './report.ts';
 
@@ -8,33 +9,43 @@ export function portalLinkOf({ portalUrl, portalToken }: Sandbox): string {
   return portalToken === undefined ? portalUrl : `${portalUrl}/?token=${encodeURIComponent(portalToken)}`;
 }
 
-/** For people: the addresses, and a first request to try. Its credentials are made up. */
+/** For people: the addresses, and a first request to try. */
 export function bannerOf(sandbox: Sandbox): string {
   const { url, accessKeys } = sandbox;
   const rows = [
     ['token service', `${url}  (POST /auth/v1/token, GET /echo)`],
     ['portal', portalLinkOf(sandbox)],
     ['owners', `${accessKeys.length}; access keys are in the portal`],
-    ['credentials', 'in the portal, or with --print-env and --json'],
+    ['credentials', 'in the portal, or with --print-env or --json'],
   ];
   const table = rows.map(([name, value]) => `${name?.padEnd(16)}${value}\n`).join('');
   return `${table}\nRequest a token:\n  ${curlOf(sandbox)}\n\nPress Ctrl-C to stop.\n`;
 }
 
-function curlOf({ url, clientId, clientSecret, accessKeys }: Sandbox): string {
-  const request = {
-    grant_type: 'client_credentials',
-    client_id: clientId,
-    client_secret: clientSecret,
-    appliance_owner_scope: accessKeys[0] ?? '<ACCESS_KEY>',
-  };
-  return `curl ${url}/auth/v1/token -H 'content-type: application/json' -d '${JSON.stringify(request)}'`;
+/** Reads the secrets from their files when it runs: what a terminal shows ends up in logs. */
+function curlOf(sandbox: Sandbox): string {
+  const { secret, accessKey } = secretsOf(sandbox);
+  const fields = [
+    ['grant_type', 'client_credentials'],
+    ['client_id', sandbox.clientId.replace(/["$`\\]/g, '\\$&')],
+    ['client_secret', secret],
+    ['appliance_owner_scope', accessKey],
+  ];
+  const body = fields.map(([name, value]) => `\\"${name}\\":\\"${value}\\"`).join(',');
+  return `curl ${sandbox.url}/auth/v1/token -H 'content-type: application/json' -d "{${body}}"`;
+}
+
+/** Commands of a shell that print the client secret, and the first access key. */
+function secretsOf({ env }: Sandbox): { secret: string; accessKey: string } {
+  const { OTR_CLIENT_SECRET_FILE: secret, OTR_ACCESS_KEYS_FILE: keys } = parseEnv(env);
+  return { secret: `$(cat '${secret}')`, accessKey: `$(head -n 1 '${keys}')` };
 }
 
 /** A command that an integration is started with. */
-export function clientCommandOf({ url, clientId, clientSecret, accessKeys }: Sandbox): string {
-  const settings = `OTR_BASE_URL=${url} OTR_CLIENT_ID=${clientId} OTR_CLIENT_SECRET=${clientSecret}`;
-  return `${settings} OTR_ACCESS_KEY=${accessKeys[0] ?? '<ACCESS_KEY>'} node your-integration.js`;
+export function clientCommandOf(sandbox: Sandbox): string {
+  const { secret, accessKey } = secretsOf(sandbox);
+  const settings = `OTR_BASE_URL=${sandbox.url} OTR_CLIENT_ID=${sandbox.clientId} OTR_CLIENT_SECRET="${secret}"`;
+  return `${settings} OTR_ACCESS_KEY="${accessKey}" node your-integration.js`;
 }
 
 /** For programs: everything that an integration needs. */

@@ -3,9 +3,11 @@
 import type { Found, Frame, Search } from '../frames.ts';
 import { Model } from './model.ts';
 
-export type Status = 'connecting' | 'live' | 'lost' | 'refused';
+export type Status = 'connecting' | 'live' | 'silent' | 'lost' | 'refused';
 
 const RETRY_MS = 2_000;
+/** A stream that has not begun by then is buffered somewhere. */
+const SILENT_MS = 5_000;
 
 /**
  * Follows the stream while the page is visible. The browser connects again by itself, except after an answer that is no
@@ -16,6 +18,7 @@ export class Connection {
   status: Status = 'connecting';
   #source: EventSource | undefined;
   #retry: ReturnType<typeof setTimeout> | undefined;
+  #silence: ReturnType<typeof setTimeout> | undefined;
   readonly #changed: () => void;
 
   constructor(changed: () => void) {
@@ -25,6 +28,7 @@ export class Connection {
   /** Call it when the page becomes visible or hidden: nothing is recorded for a page that nobody sees. */
   show(visible: boolean): void {
     clearTimeout(this.#retry);
+    clearTimeout(this.#silence);
     this.#source?.close();
     this.#source = undefined;
     if (visible) this.#follow();
@@ -33,6 +37,7 @@ export class Connection {
   #follow(): void {
     const source = new EventSource('events');
     this.#source = source;
+    this.#silence = setTimeout(() => this.#say('silent'), SILENT_MS);
     source.addEventListener('message', ({ data }: MessageEvent<string>) => {
       this.model.take(JSON.parse(data) as Frame, performance.now());
       this.#say('live');
@@ -50,6 +55,7 @@ export class Connection {
   }
 
   #say(status: Status): void {
+    clearTimeout(this.#silence);
     this.status = status;
     this.#changed();
   }

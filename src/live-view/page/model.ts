@@ -12,26 +12,26 @@ import {
   type Second,
 } from '../../picture/data.ts';
 import type { OwnerReport } from '../../registry/reports.ts';
-import type { Frame, OutageView, RegistryView, Replica, RequestView } from '../frames.ts';
+import type { Frame, OutageView, PageOptions, RegistryView, Replica, RequestView } from '../frames.ts';
+import { visibleWord } from './labels.ts';
 
 const MAX_REQUESTS = 5_000;
 const MAX_SECONDS = 900;
 const MAX_LANES = 250;
 export const MAX_LANE_MARKS = 300;
-/** Rates are taken over this time, latencies over a minute. */
+/** Rates are taken over this many frames. */
 const RATE_FRAMES = 20;
-const LATENCY_MS = 60_000;
 
 export class Model {
   replica: Replica | undefined;
   registries: readonly RegistryView[] = [];
   outages: readonly OutageView[] = [];
-  accessKeys = false;
+  page: PageOptions | undefined;
   /** What happened to the connection, in words. */
   news = '';
   /** By id. */
   readonly requests = new Map<number, RequestView>();
-  #working: NonNullable<Frame['working']> = {};
+  #owners: NonNullable<Frame['owners']> = {};
   readonly #seconds = new Map<string, Map<number, [number, ...number[]]>>();
   #past: Pick<Frame, 'nowMs' | 'registries'>[] = [];
   #nowMs = 0;
@@ -39,12 +39,12 @@ export class Model {
 
   /** @param seenAtMs the page's own clock. */
   take(frame: Frame, seenAtMs: number): void {
-    if (frame.replica) this.#meet(frame.replica);
+    if (frame.replica) this.#meet(frame.replica, seenAtMs);
     [this.#nowMs, this.#seenAtMs] = [frame.nowMs, seenAtMs];
     this.registries = frame.registries;
     this.outages = frame.outages;
-    this.#working = frame.working ?? this.#working;
-    this.accessKeys = frame.accessKeys ?? this.accessKeys;
+    this.#owners = frame.owners ?? this.#owners;
+    this.page = frame.page ?? this.page;
     this.#past = [...this.#past.slice(1 - RATE_FRAMES), frame];
     for (const request of frame.requests) this.#note(request);
     for (const id of this.requests.keys()) {
@@ -59,13 +59,15 @@ export class Model {
   }
 
   /** A new connection. Another process, or another replica, knows nothing of the requests seen so far. */
-  #meet(replica: Replica): void {
+  #meet(replica: Replica, seenAtMs: number): void {
     const before = this.replica;
     this.replica = replica;
     this.#forgetPending();
     if (!before || before.id === replica.id) return;
-    const isRestart = replica.host === before.host && replica.startedAtMs > before.startedAtMs;
-    this.news = isRestart ? 'The process has restarted.' : 'The connection leads to another replica now.';
+    // One that ran already while the page still heard of the other is another replica.
+    const isRestart = replica.host === before.host && replica.upMs < seenAtMs - this.#seenAtMs;
+    const { host, pid } = replica;
+    this.news = isRestart ? 'The process has restarted.' : `Another replica answers now: ${host}, process ${pid}.`;
     this.requests.clear();
     this.#seconds.clear();
     this.#past = [];
@@ -109,8 +111,7 @@ export class Model {
       lanes.set(owner, lane);
       return lane;
     };
-    for (const { owner } of registry.failing) laneOf(owner);
-    for (const report of this.#working[registry.name] ?? []) laneOf(report.owner).bars.push(...oldBar(report));
+    for (const report of this.#owners[registry.name] ?? []) laneOf(report.owner).bars.push(...oldBar(report));
     for (const request of this.requests.values()) {
       if (request.registry !== registry.name) continue;
       const { bars, marks } = laneOf(request.owner);
@@ -119,7 +120,9 @@ export class Model {
     }
     const text = wanted.trim().toLowerCase();
     const matching = [...lanes].filter(([owner]) => owner.toLowerCase().includes(text));
-    const shown = worstOf(matching.map(([owner, { bars, marks }]) => ({ id: owner, name: owner, bars, marks })));
+    const shown = worstOf(
+      matching.map(([owner, { bars, marks }]) => ({ id: owner, name: visibleWord(owner), bars, marks })),
+    );
     return { lanes: shown, matching: matching.length, bands: this.#bands(registry.name) };
   }
 
@@ -128,34 +131,36 @@ export class Model {
   }
 
   #bands(registry: string): Band[] {
-    return this.outages
-      .filter((outage) => outage.registry === registry)
-      .map(({ id, scope, fromMs, toMs }) => {
+    const { recordedSinceMs } = this.page ?? {};
+    const unseen: Band[] =
+      recordedSinceMs === undefined
+        ? []
+        : [{ id: 0, look: 'unseen', word: 'not recorded', fromMs: 0, toMs: recordedSinceMs }];
+    const outages = this.outages.filter((outage) => outage.registry === registry);
+    return [
+      ...unseen,
+      ...outages.map(({ id, scope, fromMs, toMs }): Band => {
         const word = scope === 'client' ? 'Client refused' : 'Endpoint fails';
         return { id, look: 'fault', word, fromMs, ...(toMs !== undefined && { toMs }) };
-      });
+      }),
+    ];
   }
 
-  /** Calls and token requests per second, and the share of calls that needed none. */
-  rates(name: string): { calls: number; requests: number; fromCache: number } | undefined {
+  /** Per second: calls, those that were refused, that the queue failed and that were late, and token requests. */
+  rates(name: string): Rates | undefined {
     const [first, last] = [this.#past[0], this.#past.at(-1)];
     const [then, now] = [first, last].map((frame) => frame?.registries.find((each) => each.name === name)?.stats);
     if (!first || !last || !then || !now || last.nowMs <= first.nowMs) return undefined;
-    const perSecond = (count: number) => (count * 1000) / (last.nowMs - first.nowMs);
-    const calls = callsOf(now) - callsOf(then);
-    const fromCache = calls > 0 ? (now.hits - then.hits) / calls : 1;
-    return { calls: perSecond(calls), requests: perSecond(now.requests - then.requests), fromCache };
-  }
-
-  /** Percentiles of the requests that ended in the last minute. */
-  latency(name: string): { p50: number; p95: number } | undefined {
-    const took: number[] = [];
-    for (const { registry, atMs, tookMs } of this.requests.values()) {
-      if (registry === name && tookMs !== undefined && atMs >= this.#nowMs - LATENCY_MS) took.push(tookMs);
-    }
-    took.sort((a, b) => a - b);
-    const at = (share: number) => took[Math.floor((took.length - 1) * share)] ?? 0;
-    return took.length > 0 ? { p50: at(0.5), p95: at(0.95) } : undefined;
+    const rate = (count: (stats: Stats) => number) => ((count(now) - count(then)) * 1000) / (last.nowMs - first.nowMs);
+    const calls = rate(callsOf);
+    return {
+      calls,
+      refused: rate(refusedOf),
+      timedOut: rate(({ queueFull, queueTimeouts }) => queueFull + queueTimeouts),
+      late: rate(({ late }) => late),
+      requests: rate(({ requests }) => requests),
+      fromCache: calls > 0 ? rate(({ hits }) => hits) / calls : 1,
+    };
   }
 }
 
@@ -163,9 +168,13 @@ const PENDING = MARK_KINDS.indexOf('pending');
 
 type Stats = RegistryView['stats'];
 
+type Rates = Readonly<Record<'calls' | 'refused' | 'timedOut' | 'late' | 'requests' | 'fromCache', number>>;
+
+const refusedOf = ({ refused: { owner, client, endpoint } }: Stats): number => owner + client + endpoint;
+
 /** Requests that no call waits for are refreshes and canaries. */
-const callsOf = ({ hits, joined, refused, requests, refreshes }: Stats): number =>
-  hits + joined + refused.owner + refused.client + refused.endpoint + requests - refreshes;
+const callsOf = (stats: Stats): number =>
+  stats.hits + stats.joined + refusedOf(stats) + stats.requests - stats.refreshes;
 
 function kindOf({ tookMs, code, status = 0, token }: RequestView): number {
   const kind = (): MarkKind => {
@@ -187,24 +196,20 @@ function barOf({ atMs, tookMs = 0, token, expiresAtMs, rejectedAtMs }: RequestVi
   return [{ id: token, fromMs: atMs + tookMs, toMs, cut: rejectedAtMs !== undefined }];
 }
 
-/** A token that was issued before the page was opened. */
+/** A token that was issued before the page was opened, unless it has ended. The end of one that has none is null in JSON. */
 function oldBar({ owner, issuedAtMs, expiresAtMs }: OwnerReport): Bar[] {
-  if (issuedAtMs === undefined) return [];
+  if (issuedAtMs === undefined || expiresAtMs === undefined) return [];
   return [{ id: owner, fromMs: issuedAtMs, toMs: expiresAtMs ?? Number.POSITIVE_INFINITY, cut: false }];
 }
 
-/** At most so many lanes as fit, those with the most failures; in the order of their names. */
+/** At most so many lanes as fit: those whose last request failed first, then those with the most failures, then by name. */
 function worstOf(lanes: Lane[]): Lane[] {
-  const failures = ({ marks }: Lane) => marks.filter((mark) => hasFailed(kindOfMark(mark))).length;
-  const weighed = lanes.map((lane) => ({
-    lane: { ...lane, marks: lane.marks.slice(-MAX_LANE_MARKS) },
-    weight: failures(lane),
-  }));
-  if (weighed.length > MAX_LANES)
-    weighed.sort((a, b) => b.weight - a.weight || b.lane.marks.length - a.lane.marks.length);
   const { compare } = new Intl.Collator('en', { numeric: true });
-  return weighed
-    .slice(0, MAX_LANES)
-    .map(({ lane }) => lane)
-    .sort((a, b) => compare(a.name, b.name));
+  const weighed = lanes.map((lane) => {
+    const marks = lane.marks.slice(-MAX_LANE_MARKS);
+    const failed = marks.map((mark) => hasFailed(kindOfMark(mark)));
+    return { lane: { ...lane, marks }, failures: failed.filter(Boolean).length, fails: Number(failed.at(-1) ?? false) };
+  });
+  weighed.sort((a, b) => b.fails - a.fails || b.failures - a.failures || compare(a.lane.name, b.lane.name));
+  return weighed.slice(0, MAX_LANES).map(({ lane }) => lane);
 }

@@ -1,9 +1,11 @@
 import { Status, Table, TokenStatus } from '../../picture/parts.tsx';
 import { countWord, sentence, spanWord, timeWord } from '../../picture/words.ts';
-import type { OwnerReport } from '../../registry/reports.ts';
+import type { FoundOwner } from '../frames.ts';
+import { isOdd, visibleWord } from './labels.ts';
+import { hashWith } from './use-address.ts';
 
 /** Owners with what is known of each. On a phone the cells stand one below the other. */
-export function OwnersTable(props: { label: string; owners: readonly OwnerReport[]; nowMs: number }) {
+export function OwnersTable(props: { label: string; owners: readonly FoundOwner[]; nowMs: number }) {
   const { label, owners, nowMs } = props;
   return (
     <Table label={label} heads={HEADS} looks={{ region: 'owners', table: 'stack' }}>
@@ -17,11 +19,13 @@ export function OwnersTable(props: { label: string; owners: readonly OwnerReport
 
 const HEADS = ['Owner', 'Token', 'Why', 'Failing for', 'Next attempt', 'Last token', { number: 'Failures' }];
 
-function OwnerRow({ report, nowMs }: { report: OwnerReport; nowMs: number }) {
-  const { owner, code, retryAtMs, issuedAtMs, failure } = report;
+function OwnerRow({ report, nowMs }: { report: FoundOwner; nowMs: number }) {
+  const { code, retryAtMs, issuedAtMs, failure } = report;
   return (
     <tr>
-      <th scope="row">{owner}</th>
+      <th scope="row">
+        <OwnerName report={report} />
+      </th>
       <td data-word="Token">
         <Token report={report} nowMs={nowMs} />
       </td>
@@ -31,7 +35,7 @@ function OwnerRow({ report, nowMs }: { report: OwnerReport; nowMs: number }) {
       </td>
       <td data-word="Failing for">{failure && agoWord(failure.sinceMs, nowMs)}</td>
       <td data-word="Next attempt">{retryAtMs !== undefined && whenWord(retryAtMs, nowMs)}</td>
-      <td data-word="Last token">{issuedAtMs === undefined ? 'none seen' : `${agoWord(issuedAtMs, nowMs)} ago`}</td>
+      <td data-word="Last token">{issuedAtMs === undefined ? 'none known' : `${agoWord(issuedAtMs, nowMs)} ago`}</td>
       <td data-word="Failures" class="number">
         {failure ? countWord(failure.failures) : ''}
       </td>
@@ -39,20 +43,40 @@ function OwnerRow({ report, nowMs }: { report: OwnerReport; nowMs: number }) {
   );
 }
 
+/** Isolated, because a label is the host's text. With its fingerprint where the label alone could be taken for another one. */
+function OwnerName({ report: { owner, fingerprint } }: { report: FoundOwner }) {
+  return (
+    <>
+      <a href={hashWith({ owner })}>
+        <bdi>{visibleWord(owner)}</bdi>
+      </a>
+      {isOdd(owner) && fingerprint !== undefined && (
+        <>
+          {' '}
+          <code>{fingerprint}</code>
+        </>
+      )}
+    </>
+  );
+}
+
+/** By phase, for owners with a token that was requested before, and for those without one. */
 const PHASES = {
   rejected: 'rejected; the next call requests another',
-  requesting: 'requested now',
+  requesting: 'none; a request waits or is in flight',
   'backing-off': 'none',
-  expired: 'expired; the next call requests one',
+  expired: 'ended; the next call requests one',
   empty: 'none yet',
 } as const;
 
-function Token({ report: { phase, expiresAtMs, failure }, nowMs }: { report: OwnerReport; nowMs: number }) {
-  if (phase !== 'fresh' && phase !== 'refresh-due')
-    return <Status good={phase === 'requesting'}>{PHASES[phase]}</Status>;
-  if (failure?.code === 'token_rejected') return <Status good={false}>rejected, but given out</Status>;
-  // Infinity is null in JSON.
-  return <TokenStatus endMs={expiresAtMs ?? Infinity} nowMs={nowMs} none="expired" />;
+function Token({ report: { phase, expiresAtMs, issuedAtMs, failure }, nowMs }: { report: FoundOwner; nowMs: number }) {
+  if (phase === 'fresh' || phase === 'refresh-due') {
+    if (failure?.code === 'token_rejected') return <Status good={false}>rejected, but given out</Status>;
+    // Infinity is null in JSON.
+    return <TokenStatus endMs={expiresAtMs ?? Infinity} nowMs={nowMs} none="ended" />;
+  }
+  const word = phase === 'empty' && issuedAtMs !== undefined ? PHASES.expired : PHASES[phase];
+  return <Status good={false}>{word}</Status>;
 }
 
 const wholeSeconds = (ms: number) => spanWord(Math.max(1, Math.round(ms / 1000)) * 1000);

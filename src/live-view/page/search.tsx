@@ -1,13 +1,53 @@
 import { useEffect, useState } from 'preact/hooks';
-import type { OwnerReport } from '../../registry/reports.ts';
-import { MAX_FOUND, type Search } from '../frames.ts';
+import { countWord } from '../../picture/words.ts';
+import type { Found as FoundAnywhere, FoundOwner, Replica, Search } from '../frames.ts';
 import { search } from './connection.ts';
 import { OwnersTable } from './owners-table.tsx';
 
 const TYPING_MS = 250;
 const REFRESH_MS = 3_000;
 
-type Result = readonly OwnerReport[] | string | undefined;
+interface Found {
+  readonly owners: readonly FoundOwner[];
+  readonly total: number;
+  readonly replica: FoundAnywhere['replica'];
+}
+
+/** A text says what went wrong; undefined: there is no answer yet. */
+type Result = Found | string | undefined;
+
+async function ask(wanted: Search, registry: string): Promise<Result> {
+  try {
+    const { owners, total, replica } = await search(wanted);
+    return { owners: owners[registry] ?? [], total: total[registry] ?? 0, replica };
+  } catch (error) {
+    return error instanceof Error ? error.message : 'The search failed.';
+  }
+}
+
+/** What is found, renewed from time to time; nothing while nothing is wanted. */
+export function useSearch(wanted: Search | undefined, registry: string, afterMs = 0): Result {
+  const [result, setResult] = useState<Result>();
+  const key = JSON.stringify(wanted);
+  useEffect(() => {
+    setResult(undefined);
+    if (key === undefined) return undefined;
+    let isWanted = true;
+    const look = () => {
+      void ask(JSON.parse(key) as Search, registry).then((found) => {
+        if (!isWanted) return;
+        setResult(found);
+        timer = setTimeout(look, REFRESH_MS);
+      });
+    };
+    let timer = setTimeout(look, afterMs);
+    return () => {
+      isWanted = false;
+      clearTimeout(timer);
+    };
+  }, [key, registry]);
+  return result;
+}
 
 /** Finds owners by label or fingerprint, and one by its access key where the host allows that. */
 export function Find(props: {
@@ -15,18 +55,16 @@ export function Find(props: {
   wanted: string;
   onWant: (text: string) => void;
   accessKeys: boolean;
+  replica: Replica | undefined;
   nowMs: number;
 }) {
-  const { registry, wanted, onWant, accessKeys, nowMs } = props;
-  const [result, setResult] = useState<Result>();
+  const { registry, wanted, onWant, accessKeys, replica, nowMs } = props;
+  const [ofKey, setOfKey] = useState<Result>();
   const text = wanted.trim();
-  useEffect(() => {
-    setResult(undefined);
-    return text === '' ? undefined : repeatedly(() => ask({ text }, registry), setResult);
-  }, [text, registry]);
+  const named = useSearch(text === '' ? undefined : { text }, registry, TYPING_MS);
   const lookUp = (accessKey: string) => {
     onWant('');
-    void ask({ accessKey }, registry).then(setResult);
+    void ask({ accessKey }, registry).then(setOfKey);
   };
   return (
     <section aria-labelledby="find-heading">
@@ -38,34 +76,9 @@ export function Find(props: {
         </label>
         {accessKeys && <KeyForm onSend={lookUp} />}
       </div>
-      <Results result={result} isAsked={text !== ''} nowMs={nowMs} />
+      <Results result={text === '' ? ofKey : named} isAsked={text !== ''} replica={replica} nowMs={nowMs} />
     </section>
   );
-}
-
-async function ask(wanted: Search, registry: string): Promise<Result> {
-  try {
-    return (await search(wanted)).owners[registry] ?? [];
-  } catch (error) {
-    return error instanceof Error ? error.message : 'The search failed.';
-  }
-}
-
-/** Asks when typing has paused, and again from time to time. Returns how to stop. */
-function repeatedly(ask: () => Promise<Result>, then: (result: Result) => void): () => void {
-  let isWanted = true;
-  const look = () => {
-    void ask().then((result) => {
-      if (!isWanted) return;
-      then(result);
-      timer = setTimeout(look, REFRESH_MS);
-    });
-  };
-  let timer = setTimeout(look, TYPING_MS);
-  return () => {
-    isWanted = false;
-    clearTimeout(timer);
-  };
 }
 
 /** The key leaves the field as soon as it is sent, and is kept nowhere. */
@@ -88,14 +101,34 @@ function KeyForm({ onSend }: { onSend: (accessKey: string) => void }) {
   );
 }
 
-function Results({ result, isAsked, nowMs }: { result: Result; isAsked: boolean; nowMs: number }) {
+function Results(props: { result: Result; isAsked: boolean; replica: Replica | undefined; nowMs: number }) {
+  const { result, isAsked, replica, nowMs } = props;
   if (result === undefined) return isAsked ? <p class="empty">Searching …</p> : null;
   if (typeof result === 'string') return <p class="problem">{result}</p>;
-  if (result.length === 0) return <p class="empty">No owner of this registry has such a name.</p>;
+  const { host, pid, id } = result.replica;
   return (
     <>
-      <OwnersTable label="Owners found" owners={result} nowMs={nowMs} />
-      {result.length === MAX_FOUND && <p class="hint">The first {MAX_FOUND}. Type more to see others.</p>}
+      {result.owners.length === 0 ? (
+        <p class="empty">This replica knows no owner of such a name: it has not been asked for one.</p>
+      ) : (
+        <OwnersTable label="Owners found" owners={result.owners} nowMs={nowMs} />
+      )}
+      <FoundHints result={result} />
+      {id !== replica?.id && (
+        <p class="hint">
+          Another replica has answered: {host}, process {pid}.
+        </p>
+      )}
     </>
+  );
+}
+
+/** Whether there are more than are shown. */
+export function FoundHints({ result: { owners, total } }: { result: Found }) {
+  if (total <= owners.length) return null;
+  return (
+    <p class="hint">
+      {countWord(owners.length)} of {countWord(total)}. Search for a longer part of a name to see others.
+    </p>
   );
 }

@@ -15,7 +15,7 @@ const BUSY_FRAME_MS = 500;
 /** A frame is sent even if nothing happens: tokens expire without an event, and a silent connection may be cut. */
 const PULSE_MS = 1000;
 
-/** The most requests or tokens in one frame; later ones are left out. */
+/** The most requests or tokens in one frame; later ones are left out, and the readers fetch the picture anew. */
 const MAX_IN_FRAME = 250;
 
 const MAX_BANDS = 100;
@@ -37,6 +37,7 @@ export class Feed {
   readonly #topics = new Set<Topic>();
   readonly #requests = new Map<number, LedgerEntry>();
   readonly #leftOut = new Set<number>();
+  readonly #tokensLeftOut = new Set<string>();
   readonly #tokens = new Map<string, IssuedToken>();
   readonly #seconds = new Set<number>();
   readonly #pulse: NodeJS.Timeout;
@@ -75,6 +76,7 @@ export class Feed {
     if (!this.#wake()) return;
     const { fingerprint } = token;
     if (this.#tokens.size < MAX_IN_FRAME || this.#tokens.has(fingerprint)) this.#tokens.set(fingerprint, token);
+    else this.#tokensLeftOut.add(fingerprint);
   }
 
   close(): void {
@@ -96,14 +98,16 @@ export class Feed {
 
   #send(): void {
     this.#timer = undefined;
-    this.#nextFrameMs = performance.now() + (this.#leftOut.size > 0 ? BUSY_FRAME_MS : FRAME_MS);
+    this.#nextFrameMs =
+      performance.now() + (this.#leftOut.size + this.#tokensLeftOut.size > 0 ? BUSY_FRAME_MS : FRAME_MS);
     if (this.#topics.has('all')) {
       for (const [reader, state] of this.#readers) this.#sendState(reader, state);
     } else {
       const event = eventOf(this.#frame());
       for (const reader of this.#readers.keys()) write(reader, event);
     }
-    for (const noted of [this.#topics, this.#requests, this.#leftOut, this.#seconds, this.#tokens]) noted.clear();
+    const noted = [this.#topics, this.#requests, this.#leftOut, this.#seconds, this.#tokens, this.#tokensLeftOut];
+    for (const each of noted) each.clear();
   }
 
   #sendState(reader: ServerResponse, state: () => StateView): void {
@@ -123,6 +127,7 @@ export class Feed {
       ...((has('faults') || has('clock') || has('scenario')) && { bands: world.history.since(0).slice(-MAX_BANDS) }),
       ...(this.#leftOut.size > 0 && { requestsLeftOut: this.#leftOut.size }),
       ...(tokens.length > 0 && { tokens }),
+      ...(this.#tokensLeftOut.size > 0 && { tokensLeftOut: this.#tokensLeftOut.size }),
       ...(has('faults') && { faults: world.faults.list() }),
       ...(has('profile') && { profile: world.profile }),
       ...(has('apps') && { apps: appViews(world) }),

@@ -277,6 +277,8 @@ export type UpdateFrame = Pick<StateView, 'clock'> &
     /** How many requests were left out of `requests`. */
     requestsLeftOut?: number;
     tokens?: TokenView[];
+    /** How many tokens were left out of `tokens`: fetch the picture again, or a revoked one looks valid. */
+    tokensLeftOut?: number;
     /** Owners or access keys have changed: fetch the shown ones again. */
     ownersChanged?: true;
     /** `null`: no scenario is running any more. */

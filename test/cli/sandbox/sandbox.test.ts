@@ -186,13 +186,18 @@ describe('sandbox', () => {
   it('the sandbox command prints a banner with its addresses, the place of the credentials, and a request that works', async () => {
     const { seen } = await running([...FREE, '--owners', '2'], async ({ first }) => {
       const curl = /^ {2}(curl .*)$/m.exec(first)?.[1] ?? '';
-      const { stdout } = await promisify(execFile)('sh', ['-c', `${curl} --silent`]);
-      return { banner: first, answer: JSON.parse(stdout) };
+      const run = async (command: string) => (await promisify(execFile)('sh', ['-c', command])).stdout;
+      const secrets = await Promise.all(
+        [...curl.matchAll(/\$\((.+?)\)/g)].map(([, command]) => run(command as string)),
+      );
+      return { banner: first, answer: JSON.parse(await run(`${curl} --silent`)), secrets };
     });
+    expect(seen.secrets).toHaveLength(2);
+    for (const secret of seen.secrets) expect(seen.banner).not.toContain(secret.trim());
     expect(seen.banner).toMatch(/^token service {3}http:\/\/127\.0\.0\.1:\d+ {2}\(POST/);
     expect(seen.banner).toMatch(/^portal {10}http:\/\/127\.0\.0\.1:\d+$/m);
     expect(seen.banner).toMatch(/^owners {10}2; access keys are in the portal$/m);
-    expect(seen.banner).toMatch(/^credentials {5}in the portal, or with --print-env/m);
+    expect(seen.banner).toMatch(/^credentials {5}in the portal, or with --print-env or --json$/m);
     expect(seen.answer).toMatchObject({ expires_in: 3600 });
   });
 

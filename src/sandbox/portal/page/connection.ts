@@ -158,7 +158,7 @@ export class Connection {
     const model = frame.state ? modelOf(frame.state, atMs, before) : before;
     if (!model) return;
     if (frame.state) this.#incomplete = isIncomplete(frame.state.picture);
-    if (frame.requestsLeftOut || frame.ownersChanged) this.#incomplete = true;
+    if (frame.requestsLeftOut || frame.tokensLeftOut || frame.ownersChanged) this.#incomplete = true;
     this.#show({ model: changed(model, frame, atMs) });
     // The state has the window that the stream was opened with.
     if (frame.ownersChanged || frame.state) void this.#refresh();

@@ -1,0 +1,137 @@
+/** A status in words: what an operator has to know first. */
+
+import { countWord, plural } from '../picture/words.ts';
+import type { Cause, Facts } from './status.ts';
+
+/** A moment in words. */
+export type TimeWord = (atMs: number) => string;
+
+/** Causes that a sentence names. */
+const MOST_NAMED = 3;
+
+export function sentenceOf(status: Facts, time: TimeWord): string {
+  const { known, causes } = status;
+  if (known === 0 && causes.length === 0) return 'No owner has asked for a token yet.';
+  const circuit = causes.find(({ scope }) => scope === 'client' || scope === 'endpoint');
+  const rejected = causes.find(({ code }) => code === 'token_rejected');
+  const sentences = circuit ? outageSentences(status, circuit, time) : ownersSentences(status, time);
+  if (rejected) {
+    const owners = plural(rejected.owners, 'owner');
+    sentences.push(`The API has rejected the tokens of ${owners} since ${time(rejected.sinceMs)}.`);
+  }
+  return sentences.join(' ');
+}
+
+function outageSentences(status: Facts, circuit: Cause, time: TimeWord): string[] {
+  const { known, unserved, runway } = status;
+  const what = circuit.scope === 'client' ? 'The token service has refused this client' : 'The endpoint has failed';
+  const next = circuit.probing ? 'An attempt is in flight.' : `${nextWord(circuit, status, time)}.`;
+  const others = causeWords(
+    status.causes.filter((cause) => cause !== circuit && cause.unserved > 0),
+    time,
+  );
+  const owners =
+    unserved > 0
+      ? `${countWord(unserved)} of ${plural(known, 'owner')} cannot be served${others && ` (also ${others})`}.`
+      : servedWords(known, ' from cached tokens', 'known owners');
+  return [
+    `${what} since ${time(circuit.sinceMs)} (${circuit.status ?? reasonOf(circuit)}).`,
+    owners,
+    next,
+    ...runwayWords(runway, time),
+  ];
+}
+
+const nextWord = ({ retryAtMs }: Cause, { atMs }: Facts, time: TimeWord) =>
+  retryAtMs <= atMs ? 'The next call makes an attempt' : `Next attempt at ${time(retryAtMs)}`;
+
+function ownersSentences(status: Facts, time: TimeWord): string[] {
+  const { known, unserved, causes, runway } = status;
+  const late = lateWords(status);
+  const failing = causes.filter((cause) => cause.unserved > 0);
+  if (unserved === 0) {
+    const others = causes.filter(({ code }) => code !== 'token_rejected');
+    const count = others.reduce((sum, { owners }) => sum + owners, 0);
+    const unrenewed =
+      count > 0
+        ? [
+            `${countWord(count)} of them cannot renew ${count === 1 ? 'its token' : 'their tokens'} (${causeWords(others, time)}).`,
+          ]
+        : [];
+    return [servedWords(known, late), ...unrenewed, ...runwayWords(runway, time)];
+  }
+  const why = causeWords(failing, time);
+  if (unserved === known) {
+    return [
+      known === 1
+        ? `The only owner cannot be served: ${why}.`
+        : `None of the ${plural(known, 'owner')} can be served: ${why}.`,
+    ];
+  }
+  const others = known - unserved === 1 ? 'the other one is served' : 'the others are served';
+  return [`${plural(unserved, 'owner')} cannot be served: ${why}; ${others}${late}.`, ...runwayWords(runway, time)];
+}
+
+/** `who`: in an outage also calls of new owners fail, which are not among those that are known. */
+const servedWords = (known: number, how: string, who = 'owners') =>
+  known === 1 ? `The only ${who.slice(0, -1)} is served${how}.` : `All ${countWord(known)} ${who} are served${how}.`;
+
+function causeWords(causes: readonly Cause[], time: TimeWord): string {
+  const words = causes
+    .slice(0, MOST_NAMED)
+    .map(
+      (cause) =>
+        `${causes.length > 1 ? `${countWord(cause.owners)} × ` : ''}${reasonOf(cause)} since ${time(cause.sinceMs)}`,
+    );
+  if (causes.length > MOST_NAMED) words.push(`${plural(causes.length - MOST_NAMED, 'other cause')}`);
+  return words.join(', ');
+}
+
+const REASONS: Readonly<Partial<Record<Cause['code'], string>>> = {
+  owner_refused: 'refused',
+  client_refused: 'client refused',
+  rate_limited: 'limited',
+  endpoint_unavailable: 'no answer',
+  invalid_response: 'unusable answers',
+  redirect_refused: 'redirected',
+  source_failed: 'the token source throws',
+  queue_full: 'the queue is full',
+  queue_timeout: 'timed out in the queue',
+};
+
+/** A status says more than the code of a failure of the service. */
+export function reasonOf({ code, status }: Pick<Cause, 'code' | 'status'>): string {
+  const reason = REASONS[code] ?? code;
+  if (status === undefined) return reason;
+  return code === 'endpoint_unavailable' || code === 'rate_limited' ? `${status}` : `${reason} (${status})`;
+}
+
+/** How late calls are served that wait for their turn, and why. */
+function lateWords({ longestQueuedMs, pace }: Facts): string {
+  if (longestQueuedMs < 1000) return '';
+  const late = `, up to ${countWord(Math.ceil(longestQueuedMs / 1000))} s late`;
+  return pace ? `${late}, because requests are ${paceWord(pace)}` : `${late}, because requests wait for their turn`;
+}
+
+export const paceWord = ({ perSecond, reason }: NonNullable<Facts['pace']>): string =>
+  `paced to ${countWord(Math.round(perSecond * 10) / 10)} a second${reason === 'quota' ? ' (requestsPerSecond)' : ''}`;
+
+function runwayWords(runway: Facts['runway'], time: TimeWord): string[] {
+  if (!runway) return [];
+  const half = runway.halfAtMs === undefined ? '' : `, half of all by ${time(runway.halfAtMs)}`;
+  return [`If it goes on, the first owner loses service at ${time(runway.firstAtMs)}${half}.`];
+}
+
+/** `11:14:20 UTC`, with the day if that is another one. */
+export const utcWord = (nowMs: number): TimeWord => {
+  const today = isoOf(nowMs).slice(0, 10);
+  return (atMs) => {
+    const iso = isoOf(atMs);
+    const clock = `${iso.slice(11, 19)} UTC`;
+    return iso.startsWith(today) ? clock : `${iso.slice(0, 10)} ${clock}`;
+  };
+};
+
+/** The clock of a host may exceed the range of `Date`. */
+const MOST_MS = 8.64e15;
+const isoOf = (ms: number): string => new Date(Math.max(-MOST_MS, Math.min(MOST_MS, ms || 0))).toISOString();

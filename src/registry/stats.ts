@@ -1,0 +1,196 @@
+/** What `stats()` returns: plain numbers, in a time that does not depend on how many owners and requests there are. */
+
+import { type Instant, onWallClock, pastOnWallClock } from '../clock.ts';
+import type { FailureScope, OwnerTokenErrorCode, WiderScope } from '../errors/owner-token-error.ts';
+import type { Blame } from '../failures/blame-state.ts';
+import { type PaceStat, paceStat } from '../failures/pace.ts';
+import type { Flight } from './flight.ts';
+import type { OwnerTable } from './owner-table.ts';
+import type { RequestQueue } from './queue.ts';
+import type { Requests } from './requests.ts';
+
+/**
+ * A pause of all owners: an open or half-open circuit.
+ *
+ * @example
+ * ```ts
+ * const { client, endpoint } = registry.stats().pauses;
+ * const worst: PauseStat | undefined = client ?? endpoint;
+ * if (worst) console.log(worst.code, new Date(worst.retryAtMs));
+ * ```
+ */
+export interface PauseStat {
+  /** Code of the failure. */
+  readonly code: OwnerTokenErrorCode;
+  /** The HTTP status of the last response. */
+  readonly status?: number;
+  /** Epoch ms: when the outage began. */
+  readonly sinceMs: number;
+  /** Epoch ms: when the last failure happened. */
+  readonly failedAtMs: number;
+  /** Epoch ms: when the trial request may start. */
+  readonly retryAtMs: number;
+  /** Failures in a row. */
+  readonly failures: number;
+  /** Whether the trial request is in flight. */
+  readonly probing: boolean;
+}
+
+/**
+ * What is paused now.
+ *
+ * @example
+ * ```ts
+ * const pauses: PauseStats = registry.stats().pauses;
+ * const healthy = !pauses.client && !pauses.endpoint;
+ * console.log(healthy); // → true
+ * ```
+ */
+export interface PauseStats {
+  /** Owners whose last request failed, for a reason of their own. One whose pause has ended counts until it succeeds. */
+  owners: number;
+  /**
+   * Owners whose newest tokens the API rejects although they replaced rejected ones; absent while there are none. Many at
+   * once: the API fails. They get a token nevertheless, so that no call of theirs is refused. An owner counts until a call
+   * is accepted; or, because then nothing more is known, until nobody has reported a rejection in the ten seconds after its
+   * token was to be kept.
+   */
+  rejected?: {
+    /** How many. */
+    readonly owners: number;
+    /** Epoch ms: since when the first of them. */
+    readonly sinceMs: number;
+  };
+  /** The client's pause, which stops all requests; absent while its circuit is closed. */
+  client?: PauseStat;
+  /** The endpoint's pause, which stops all requests; absent while its circuit is closed. */
+  endpoint?: PauseStat;
+}
+
+/**
+ * What the registry holds, and counters since it was constructed.
+ *
+ * @example
+ * ```ts
+ * await registry.getToken(accessKey);
+ * await registry.getToken(accessKey);
+ * const { hits, requests }: RegistryStats = registry.stats();
+ * console.log(hits, requests); // → 1 1
+ * ```
+ */
+export interface RegistryStats {
+  /** Owners in the cache now. */
+  owners: number;
+  /** Owners with a token. One whose token has expired counts until its next call. */
+  usable: number;
+  /** Token requests in flight now. */
+  inFlight: number;
+  /** Those in flight that take far longer than usual or wait for another replica, and have given their places to others. */
+  slow: number;
+  /** The most token requests in flight at once, slow ones apart: the option `concurrency`. */
+  concurrency: number;
+  /** Token requests that wait for their turn now. */
+  queued: number;
+  /** How long the first of them has waited, in milliseconds, refreshes and owners that fail apart; 0 if none waits. */
+  longestQueuedMs: number;
+  /** Callers that wait for a token request now. */
+  waiting: number;
+  /** Calls served from the cache. */
+  hits: number;
+  /** Calls that joined an in-flight or queued request. */
+  joined: number;
+  /** Calls refused by a pause, by its scope. */
+  refused: Record<FailureScope, number>;
+  /** Calls that waited for their turn for over a second before their request was sent. */
+  late: number;
+  /** Calls that failed with `queue_full`. */
+  queueFull: number;
+  /** Calls that failed with `queue_timeout`. */
+  queueTimeouts: number;
+  /** Token requests sent: calls of the source. */
+  requests: number;
+  /** Token requests sent ahead of expiry, while the cached token was usable; part of `requests`. */
+  refreshes: number;
+  /** Canary requests: refreshes of owners that succeeded recently, to see whether the service works; part of `requests`. */
+  canaries: number;
+  /** Token requests that failed. */
+  failures: number;
+  /** How long a request for a token takes, in milliseconds: a moving average; absent before the first token. */
+  latencyMs?: number;
+  /** The rate that limits token requests; absent while none does. */
+  pace?: PaceStat;
+  /** Reports by `reject` of a cached token, without repeated ones. */
+  rejections: number;
+  /** Owners evicted because the cache was full. */
+  evictions: number;
+  /** What is paused now. */
+  pauses: PauseStats;
+}
+
+/** Takes the same time however many owners and requests there are. */
+export function registryStats(
+  counts: Pick<RegistryStats, 'concurrency' | 'hits' | 'joined' | 'rejections' | 'refused'>,
+  owners: OwnerTable,
+  requests: Requests,
+  circuitSinceMs: (scope: WiderScope) => number | undefined,
+  now: Instant,
+): RegistryStats {
+  const { size, usable, evictions, queueFailures } = owners;
+  const { waiting, scheduler } = requests;
+  const { queue, canaries, health } = scheduler;
+  const pace = paceStat(health.pace, now.monotonicMs);
+  const { inFlight, queued, lists } = queue;
+  const pauses = {
+    owners: owners.failingCount,
+    ...rejectedStat(owners, now),
+    ...circuitStat(health.blame, circuitSinceMs, now),
+  };
+  return {
+    owners: size,
+    usable,
+    inFlight,
+    slow: lists.slow.length,
+    queued,
+    longestQueuedMs: longestQueuedMs(queue, now),
+    waiting,
+    ...counts,
+    ...queueFailures.counts,
+    evictions,
+    ...requests.counts,
+    canaries,
+    ...(health.latencyMs !== undefined && { latencyMs: Math.round(health.latencyMs) }),
+    ...(pace && { pace }),
+    pauses,
+  };
+}
+
+/** How long the first request has waited for its turn, of those that calls wait for and whose owners do not fail. */
+export function longestQueuedMs(
+  { lists: { known, new: firsts } }: RequestQueue<Flight>,
+  { monotonicMs }: Instant,
+): number {
+  const [a, b] = [known.first, firsts.first].map((first) => (first ? Math.round(monotonicMs - first.queuedAtMs) : 0));
+  return Math.max(a as number, b as number);
+}
+
+function rejectedStat({ rejected }: OwnerTable, now: Instant): Pick<PauseStats, 'rejected'> {
+  const stat = rejected.stat(now.monotonicMs);
+  return stat ? { rejected: { owners: stat.owners, sinceMs: pastOnWallClock(stat.sinceMs, now) } } : {};
+}
+
+/** The open circuit, by its scope. */
+function circuitStat(
+  { state }: Blame<string>,
+  circuitSinceMs: (scope: WiderScope) => number | undefined,
+  now: Instant,
+): Omit<PauseStats, 'owners'> {
+  if (state.phase !== 'open') return {};
+  const { circuit, outstanding } = state;
+  const { scope, error, count, retryAtMonotonicMs } = circuit;
+  const { code, status, failedAtMs } = error;
+  const beganMs = circuitSinceMs(scope);
+  const retryAtMs = onWallClock(retryAtMonotonicMs, now);
+  const sinceMs = beganMs === undefined ? failedAtMs : pastOnWallClock(beganMs, now);
+  const known = { code, ...(status !== undefined && { status }), sinceMs, failedAtMs, retryAtMs };
+  return { [scope]: { ...known, failures: count, probing: outstanding > 0 } };
+}
