@@ -10,7 +10,7 @@ import { pathToFileURL } from 'node:url';
 import ts from 'typescript';
 
 const ROOT = join(import.meta.dirname, '../..');
-const FOLDERS = ['', 'registry', 'failures', 'endpoint', 'expiry', 'calling', 'redis'];
+const FOLDERS = ['', 'errors', 'reporting', 'registry', 'failures', 'endpoint', 'expiry', 'calling', 'redis'];
 const ENTERED = '__entered';
 
 /** Traces each kind of call once it is warm. */
