@@ -94,7 +94,8 @@ export class Diagnostics {
   readonly #outages = new WeakMap<object, Outage>();
   readonly #circuits = { client: {}, endpoint: {} };
   /** When the outage of an owner, or of a wider scope, began, on the monotonic clock. */
-  readonly failingSinceMs = (paused: PauseSubject): number | undefined => this.#outages.get(this.#keyOf(paused))?.sinceMs;
+  readonly failingSinceMs = (paused: PauseSubject): number | undefined =>
+    this.#outages.get(this.#keyOf(paused))?.sinceMs;
 
   constructor({ name, logger, server, time }: Reporter) {
     this.#registry = name;
