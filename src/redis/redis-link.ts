@@ -12,7 +12,8 @@
  * closes the circuit: it writes, so reads that succeed while writes fail prove nothing.
  */
 
-import { type Clock, within } from '../clock.ts';
+import type { Clock } from '../clock.ts';
+import { within } from '../within.ts';
 import type { RedisPort } from './ports.ts';
 import type { RecordScript } from './record-scripts.ts';
 import { ServerTime } from './server-time.ts';

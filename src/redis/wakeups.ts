@@ -7,7 +7,8 @@
  * process that waits until the last has left. A script publishes on the channels that the waiting followers listen to.
  */
 
-import { type Clock, startLimit, within } from '../clock.ts';
+import { type Clock, startLimit } from '../clock.ts';
+import { within } from '../within.ts';
 import type { RedisPort } from './ports.ts';
 
 /**
