@@ -1,5 +1,6 @@
 /** A time limit that counts only while the event loop could have read what arrived. */
 
+import { performance } from 'node:perf_hooks';
 import { type Clock, startLimit, systemClock } from './clock.ts';
 
 /** How long the event loop has waited for anything, in milliseconds. By a given clock, it does nothing else. */
