@@ -132,7 +132,7 @@ export const BROKEN_CORES = {
     ['a canary is asked for twice', ' && !this.#owners.flightOf(accessKey)', ''],
     ['paused owners are canaries', ' && !slot.history.failure;', ';'],
   ],
-  'registry/owner-table': [
+  'registry/slot-cache': [
     [
       'a token is served a second longer',
       'second < (this.#freshUntilSeconds[index] as number)',
