@@ -224,3 +224,12 @@ it('a minimum of 0 or of undefined asks for nothing', async () => {
   for (const minValidityMs of [0, undefined]) await registry.getToken('a', { minValidityMs });
   expect(source.calls).toHaveLength(1);
 });
+
+it('an owner that is forgotten meanwhile still gives its caller the token that lasts', async () => {
+  const { registry, lasting, source } = await holding(50 * MINUTE_MS);
+  const waiting = lasting(30 * MINUTE_MS);
+  await settle();
+  registry.forget('a');
+  source.call(1).succeed(HOURLY);
+  expect((await waiting).value).toBe('token-2-of-a');
+});
