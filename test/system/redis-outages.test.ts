@@ -59,6 +59,8 @@ async function scene(): Promise<Scene> {
     shared,
     registries: shared.map((one) => new OwnerTokenRegistry({ source: one })),
     [Symbol.asyncDispose]: async () => {
+      // Or they go on to announce themselves, and to tell what becomes of that.
+      for (const registry of at.registries) await registry.close({ timeoutMs: 0 });
       admin.disconnect();
       clients[0].destroy();
       clients[1].disconnect();
