@@ -116,11 +116,23 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     accessKey: string,
     options?: { signal?: AbortSignal | null | undefined; minValidityMs?: number | undefined },
   ): Promise<AccessToken> {
+    return options ? this.#getTokenWith(accessKey, options) : this.#getToken(accessKey);
+  }
+
+  #getTokenWith(
+    accessKey: string,
+    options: { signal?: AbortSignal | null | undefined; minValidityMs?: number | undefined },
+  ): Promise<AccessToken> {
     if (options instanceof AbortSignal) return Promise.reject(invalidSignal());
-    const signal = options?.signal ?? undefined;
+    const signal = options.signal ?? undefined;
     if (signal?.aborted) return Promise.reject(signal.reason);
-    const minValidityMs = options && property(options, 'minValidityMs');
-    if (minValidityMs !== undefined) return this.#lastingToken(accessKey, minValidityMs, signal);
+    const minValidityMs = property(options, 'minValidityMs');
+    return minValidityMs === undefined
+      ? this.#getToken(accessKey, signal)
+      : this.#lastingToken(accessKey, minValidityMs, signal);
+  }
+
+  #getToken(accessKey: string, signal?: AbortSignal): Promise<AccessToken> {
     try {
       // Before the lookup: the CPU completes all earlier loads before it reads the clock, so the other order would wait for
       // the cache misses of the lookup.

@@ -24,10 +24,11 @@ export class TracedFleet implements AsyncDisposable {
   static async start(): Promise<TracedFleet> {
     const fleet = new TracedFleet();
     const redis = await startRedis();
+    let issued = 0;
     const service = await ResourceService.start(async (_, response) => {
       await fleet.#mayAnswer;
       response.setHeader('content-type', 'application/json');
-      response.end(JSON.stringify({ access_token: 'token', token_type: 'Bearer', expires_in: 3600 }));
+      response.end(JSON.stringify({ access_token: `token-${++issued}`, token_type: 'Bearer', expires_in: 3600 }));
     });
     fleet.#closing.push(redis.kill, () => service[Symbol.asyncDispose]());
     for (const name of ['A', 'B', 'C']) await fleet.#startReplica(name, redis.url, service.origin);

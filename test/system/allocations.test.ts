@@ -177,11 +177,11 @@ it('a request over HTTP allocates less than 3.7 kB more than a bare one, and cre
   expect(counted.http.promises).toBeLessThan(3.1);
 });
 
-it('an owner with a token takes less than 300 bytes beyond its access key and token', () => {
-  expect(counted.owner.bytes).toBeLessThan(300);
+it('an owner with a token takes less than 320 bytes beyond its access key and token', () => {
+  expect(counted.owner.bytes).toBeLessThan(320);
 });
 
-it('a settled request leaves less than 700 bytes to a full collection', () => {
-  // 280 to 460 on Node 20 at present. With tables that change with each request (`queue.ts`) it was 1,950.
-  expect(counted.surviving.bytes).toBeLessThan(700);
+it('a settled request leaves less than 900 bytes to a full collection', () => {
+  // 840 to 870 on Node 20 at present, most of it the tokens that are remembered (`recent-tokens.ts`). With tables that change with each request (`queue.ts`) it was 1,950.
+  expect(counted.surviving.bytes).toBeLessThan(900);
 });
