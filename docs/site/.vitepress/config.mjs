@@ -48,7 +48,7 @@ const UNINDEXED = /^(?:docs\/)?(?:internals\/|arena\.md|behaviour-board\.md)/;
 
 /** What the search index takes of a page. */
 async function indexed(source, env, markdown) {
-  const html = await markdown.renderAsync(source, env);
+  const html = await markdown.render(source, env);
   return UNINDEXED.test(relative(ROOT, env.path)) || UNINDEXED.test(env.relativePath) ? '' : html;
 }
 
