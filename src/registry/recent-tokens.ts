@@ -51,7 +51,7 @@ export class RecentTokens {
 
   /** @param rejected the token that it replaces, if that was rejected. */
   stored(slot: Slot, token: AccessToken, rejected: AccessToken | undefined): void {
-    const { value, fingerprint, expiresAtMs } = token;
+    const { value, expiresAtMs } = token;
     const before = this.#tokens.get(value);
     this.#tokens.delete(value);
     this.#tokens.set(value, { slot, expiresAtMs });
@@ -61,7 +61,7 @@ export class RecentTokens {
     this.#inDoubt.delete(slot);
     const isAgain = before?.slot.accessKey === slot.accessKey;
     const event = rejected?.value === value ? 'token.reissued' : isAgain && outlives(token, before) && 'token.outlived';
-    if (event) this.#diagnostics.emit(event, () => ({ owner: slot.owner, token: fingerprint }));
+    if (event) this.#diagnostics.emit(event, () => ({ owner: slot.owner, token: token.fingerprint }));
   }
 
   /** The owner was removed. */
