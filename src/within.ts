@@ -1,10 +1,15 @@
 /** A time limit that counts only while the event loop could have read what arrived. */
 
-import { performance } from 'node:perf_hooks';
 import { type Clock, startLimit, systemClock } from './clock.ts';
 
-/** How long the event loop has waited for anything, in milliseconds. By a given clock, it does nothing else. */
-const idleMs = (clock: Clock) => (clock === systemClock ? performance.eventLoopUtilization().idle : clock.monotonic());
+/**
+ * How long the event loop has waited for anything, in milliseconds. By a given clock, and in a runtime that does not say
+ * (workerd), it does nothing else.
+ */
+const idleMs = (clock: Clock) =>
+  clock === systemClock && 'eventLoopUtilization' in performance
+    ? performance.eventLoopUtilization().idle
+    : clock.monotonic();
 
 /**
  * The result of work that never fails, or undefined when the time is up. If the event loop was busy for most of that time, it has

@@ -180,4 +180,10 @@ describe('work within a time', () => {
     await busyUntil(200);
     expect(await late).toBeUndefined();
   });
+
+  it('is given up when the time is up, where the runtime does not say how long it was idle', async () => {
+    onTestFinished(() => void vi.unstubAllGlobals());
+    vi.stubGlobal('performance', { now: performance.now.bind(performance) });
+    expect(await given(systemClock, new Promise(() => {}))).toBeUndefined();
+  });
 });
