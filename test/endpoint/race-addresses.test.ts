@@ -55,6 +55,12 @@ function connecting() {
   return outcome;
 }
 
+/** As Node does when a connection fails. */
+function fail(attempt: Attempt | undefined, code: string): void {
+  attempt?.socket.emit('error', Object.assign(new Error(), { code }));
+  attempt?.socket.destroy();
+}
+
 const nextTick = () => new Promise((resolve) => process.nextTick(resolve));
 
 describe('a name with several addresses', () => {
@@ -69,7 +75,7 @@ describe('a name with several addresses', () => {
     ]);
     waiting.shift()?.fn();
     expect(hosts()).toEqual(['192.0.2.1', '2001:db8::1']);
-    made[1]?.socket.emit('error', Object.assign(new Error(), { code: 'ENETUNREACH' }));
+    fail(made[1], 'ENETUNREACH');
     expect([outcome, made[0]?.socket.destroyed]).toEqual([{}, false]);
     made[0]?.socket.emit('connect');
     expect(outcome).toMatchObject({ error: null, socket: made[0]?.socket });
@@ -81,7 +87,7 @@ describe('a name with several addresses', () => {
     const { made, hosts } = attempts();
     const outcome = connecting();
     await nextTick();
-    for (const at of [0, 1, 2]) made[at]?.socket.emit('error', Object.assign(new Error(), { code: 'ECONNREFUSED' }));
+    for (const at of [0, 1, 2]) fail(made[at], 'ECONNREFUSED');
     expect(hosts()).toEqual(['2001:db8::1', '192.0.2.1', '2001:db8::2', '2001:db8::3']);
     made[3]?.socket.emit('connect');
     expect(outcome.socket).toBe(made[3]?.socket);
@@ -102,9 +108,9 @@ describe('a name with several addresses', () => {
     const { made } = attempts();
     const outcome = connecting();
     await nextTick();
-    made[0]?.socket.emit('error', Object.assign(new Error(), { code: 'EHOSTUNREACH' }));
+    fail(made[0], 'EHOSTUNREACH');
     expect(outcome).toEqual({});
-    made[1]?.socket.emit('error', Object.assign(new Error(), { code: 'ECONNREFUSED' }));
+    fail(made[1], 'ECONNREFUSED');
     expect(outcome.error).toMatchObject({ name: 'AggregateError', code: 'EHOSTUNREACH' });
   });
 
