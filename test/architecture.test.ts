@@ -100,7 +100,7 @@ describe.skipIf(noRedis)('the picture of a fleet', () => {
   const isSent = (message: Message) => /^[AB]/.test(message);
 
   it.each(['their first call', 'a further owner'])(
-    'the picture of a fleet draws the messages of three replicas at %s, in the order of each replica',
+    'draws the messages of three replicas at %s, in the order of each replica',
     async (when) => {
       const drawn = drawnMessages().filter(({ onlyFirstCall }) => when === 'their first call' || !onlyFirstCall);
       const expected = drawn.map(({ message }) => message);

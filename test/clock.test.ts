@@ -104,7 +104,7 @@ describe('a timer', () => {
   it.each([
     [24, 24],
     [365, 24.8],
-  ])('a timer of %i days runs after %f days', (days, expectedDays) => {
+  ])('of %i days runs after %f days', (days, expectedDays) => {
     const fn = vi.fn();
     startTimer(undefined, fn, days * DAY_MS);
     vi.advanceTimersByTime(expectedDays * DAY_MS - 1);
@@ -113,7 +113,7 @@ describe('a timer', () => {
     expect(fn).toHaveBeenCalledTimes(1);
   });
 
-  it('a timer is cancelled, although the clock returns what Node’s own setTimeout does', () => {
+  it('is cancelled, although the clock returns what Node’s own setTimeout does', () => {
     const fn = vi.fn();
     const clock = { ...systemClock, setTimeout: (called: () => void, ms: number) => setTimeout(called, ms) as never };
     const timer = startTimer(clock, fn, 10);

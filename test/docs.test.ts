@@ -80,7 +80,7 @@ describe('examples', () => {
     await redis?.kill();
   });
 
-  it('examples are found in the docs', () => expect(examples.length).toBeGreaterThan(0));
+  it('are found in the docs', () => expect(examples.length).toBeGreaterThan(0));
 
   for (const example of examples) {
     it.skipIf(noRedis && example.needsRedis)(`${example.place} runs and prints what it promises`, async () => {
@@ -110,7 +110,7 @@ describe('recipes', () => {
 });
 
 describe('the log line of a failure', () => {
-  it('the log line of a failure on the page of observability is the one that the example logs, but for times and names of this machine', async () => {
+  it('on the page of observability is the one that the example logs, but for times and names of this machine', async () => {
     const page = 'docs/observability.md';
     const [, shown = ''] = /```json\n([^`]*)```/.exec(textOf(page)) ?? [];
     const [example] = examplesOf(page);
@@ -129,7 +129,7 @@ describe('the log line of a failure', () => {
 });
 
 describe('pages', () => {
-  it('pages link to files and headings that are there', () => {
+  it('link to files and headings that are there', () => {
     const anchors = new Map(pages().map((page) => [page, anchorsOf(page)]));
     const isThere = (target: string) => {
       const [file = '', anchor] = target.split('#');
@@ -140,7 +140,7 @@ describe('pages', () => {
     expect(links.filter(({ target }) => !isThere(target))).toEqual([]);
   });
 
-  it('pages link to the glossary if they use one of its terms of two words', () => {
+  it('link to the glossary if they use one of its terms of two words', () => {
     const [, glossary = ''] = textOf('docs/architecture.md').split('## Glossary');
     const terms = [...glossary.matchAll(/^\| (\w+ \w+) \|/gm)].map(([, term]) => term);
     expect(terms).toContain('access key');
@@ -151,7 +151,7 @@ describe('pages', () => {
     expect(read.filter((page) => used.test(proseOf(page)) && !/# ?glossary/i.test(textOf(page)))).toEqual([]);
   });
 
-  it('pages can be reached from the README', () => {
+  it('can be reached from the README', () => {
     const all = pages();
     const reached = new Set(['README.md']);
     for (const page of reached) {
@@ -167,7 +167,7 @@ describe('pages', () => {
 });
 
 describe('the reference of the API', () => {
-  it('the reference of the API says what the doc comments say, and nothing public lacks one (after a change: npm run docs:api)', async () => {
+  it('says what the doc comments say, and nothing public lacks one (after a change: npm run docs:api)', async () => {
     const reading = await Application.bootstrap({ options: join(ROOT, 'typedoc.json') }, [
       new TypeDocReader(),
       new TSConfigReader(),
@@ -179,7 +179,7 @@ describe('the reference of the API', () => {
     expect(reading.logger.hasErrors() || reading.logger.hasWarnings()).toBe(false);
   }, 300_000); // TypeDoc takes ten seconds of processor time, which other tests may have
 
-  it('the reference of the API describes each method of the registry with an example', () => {
+  it('describes each method of the registry with an example', () => {
     const sections = textOf(REFERENCE).split(/^####? /m);
     const methods = sections.filter((section) => section.startsWith('OwnerTokenRegistry.'));
     expect(methods.length).toBeGreaterThan(10);
@@ -189,7 +189,7 @@ describe('the reference of the API', () => {
 });
 
 describe('the page of runtimes', () => {
-  it('the page of runtimes shows the Worker that runs with the package', () => {
+  it('shows the Worker that runs with the package', () => {
     const code = textOf('.ci/projects/worker/worker.js');
     expect(textOf('docs/runtimes.md')).toContain(`\`\`\`js elsewhere\n${code}\`\`\``);
   });
@@ -215,7 +215,7 @@ describe('pictures', () => {
     expect([...new Set(drawn)].sort()).toEqual([...phases.matchAll(/'([\w-]+)'/g)].map(([, name]) => name).sort());
   });
 
-  it('pictures of the architecture name files and folders that are there', () => {
+  it('of the architecture name files and folders that are there', () => {
     const named = [...textOf('docs/architecture.md').matchAll(/([a-z-]+\/)?\b([a-z-]+(?:\.test)?\.ts)\b/g)].map(
       ([, , name]) => name ?? '',
     );

@@ -122,7 +122,7 @@ describe('the files of docs/monitoring', () => {
     }
   });
 
-  it('the files of docs/monitoring show every metric on the dashboard', () => {
+  it('show every metric on the dashboard', () => {
     const selectors = QUERIES.filter(([name]) => name.startsWith('the panel')).flatMap(([, query]) =>
       selectorsIn(query),
     );
@@ -164,7 +164,7 @@ describe('the files of docs/monitoring', () => {
     });
   });
 
-  it('the files of docs/monitoring link each alert to a heading of the runbooks that says what it means, where to look, what to do and when it is over', () => {
+  it('link each alert to a heading of the runbooks that says what it means, where to look, what to do and when it is over', () => {
     const alerts = [...rules.matchAll(/- alert: (\w+)[\s\S]*?runbook_url: (\S+)/g)].map(([, alert, url]) => ({
       alert,
       url,
@@ -181,7 +181,7 @@ describe('the files of docs/monitoring', () => {
 });
 
 describe('alert-rules.yaml', () => {
-  it('alert-rules.yaml has an incident for every alert', () => {
+  it('has an incident for every alert', () => {
     const alerts = [...rules.matchAll(/- alert: (\w+)/g)].map(([, alert]) => alert);
     const inIncidents = [...readFileSync(INCIDENTS, 'utf8').matchAll(/alertname="(\w+)"/g)].map(([, alert]) => alert);
     expect([...new Set(inIncidents)].sort()).toEqual(alerts.sort());

@@ -36,7 +36,7 @@ function problemsOf(options: object, rules: Partial<OptionRules<Options>> = {}):
 }
 
 describe('a check of options', () => {
-  it('a check of options lists all problems together, by path, without a value', () => {
+  it('lists all problems together, by path, without a value', () => {
     const given = { size: 'canary-7c1d', hook: 'canary-7c1d', inner: { depth: { deepest: 99 } }, together: 1 };
     expect(problemsOf(given)).toEqual([
       'together: unknown option; expected one of size, name, hook, other, inner',
@@ -47,12 +47,12 @@ describe('a check of options', () => {
     ]);
   });
 
-  it('a check of options fills in the defaults of those that are absent', () => {
+  it('fills in the defaults of those that are absent', () => {
     const defaults = { size: 3, inner: { depth: { deepest: 7 } } };
     expect(checkOptions<Options>('Thing', {}, RULES)).toEqual(defaults);
   });
 
-  it('a check of options says of an empty string that it is empty, since a variable that is not set is the usual cause', () => {
+  it('says of an empty string that it is empty, since a variable that is not set is the usual cause', () => {
     const empty = 'it is empty (is its environment variable set?)';
     expect(problemsOf({ name: '', inner: { depth: { deepest: '' } } })).toEqual([
       `name: expected a name; ${empty}`,
@@ -62,7 +62,7 @@ describe('a check of options', () => {
     expect(problemsOf({}, { name })).toEqual(['name: required: a name']);
   });
 
-  it('a check of options shows an unknown name only if it is made of letters', () => {
+  it('shows an unknown name only if it is made of letters', () => {
     const hidden = '(a name with characters other than letters): unknown option; expected one of';
     for (const name of ['canary-7c1d', '7', '', 'a b', 'x'.repeat(41)]) {
       expect(problemsOf({ [name]: 1 })).toEqual([expect.stringContaining(hidden)]);
@@ -72,7 +72,7 @@ describe('a check of options', () => {
     }
   });
 
-  it('a check of options checks options inside options, whose problems are its own', () => {
+  it('checks options inside options, whose problems are its own', () => {
     expect(problemsOf({ inner: 7 })).toEqual(['inner: expected an object']);
     expect(problemsOf({ inner: { dept: 1 } })).toEqual(['inner.dept: unknown option; expected one of depth']);
     expect(problemsOf({ inner: { depth: null } })).toEqual(['inner.depth: expected an object']);

@@ -73,13 +73,13 @@ it('a property is that of the object or of its class, also if Object.prototype h
 });
 
 describe('a polluted Object.prototype', () => {
-  it('a polluted Object.prototype does not allow plain http', () => {
+  it('does not allow plain http', () => {
     const options = { ...CREDENTIALS, baseUrl: 'http://service.example' };
     const make = () => new TokenEndpoint(options);
     expect(polluted({ allowInsecureHttp: true }, () => codeThrownBy(make))).toBe('insecure_url');
   });
 
-  it('a polluted Object.prototype supplies no option that is absent, whatever constructor or function takes it', () => {
+  it('supplies no option that is absent, whatever constructor or function takes it', () => {
     const evil = { baseUrl: 'https://evil.example', clientId: 'evil', clientSecret: 'evil', fetch: 'evil', agent: {} };
     expect(polluted(evil, () => codeThrownBy(() => new TokenEndpoint({} as never)))).toBe('invalid_options');
     // Each would be refused if it were read.
@@ -107,7 +107,7 @@ describe('a polluted Object.prototype', () => {
     );
   });
 
-  it('a polluted Object.prototype changes no rule for options, and no fact about an error', () => {
+  it('changes no rule for options, and no fact about an error', () => {
     const evil = { fallback: ['https://evil.example'], options: {}, isRequired: true };
     polluted({ ...evil, retryable: true, escalatesTo: 'client', followsScope: true }, () => {
       new TokenEndpoint(CREDENTIALS);
@@ -119,7 +119,7 @@ describe('a polluted Object.prototype', () => {
     });
   });
 
-  it('a polluted Object.prototype opens no other origin: not by options of ownerFetch, and not as that of a source without one', async () => {
+  it('opens no other origin: not by options of ownerFetch, and not as that of a source without one', async () => {
     const evil = { allowedOrigins: ['https://evil.example'], origin: 'https://evil.example' };
     polluted(evil, () => {
       const registry = new OwnerTokenRegistry({ source, calls: {} });
@@ -128,7 +128,7 @@ describe('a polluted Object.prototype', () => {
     });
   });
 
-  it('a polluted Object.prototype does not turn an empty object into a token, an answer of the service into a success, or into a refusal', async () => {
+  it('does not turn an empty object into a token, an answer of the service into a success, or into a refusal', async () => {
     const evil = { access_token: 'evil', token: 'evil' };
     polluted(evil, () => {
       expect(() => parseTokenResponse({})).toThrow('access_token is missing');
@@ -147,7 +147,7 @@ describe('a polluted Object.prototype', () => {
     }
   });
 
-  it('a polluted Object.prototype adds nothing to a request', async () => {
+  it('adds nothing to a request', async () => {
     await using service = await LoopbackService.start();
     const tokenRequest = () => ({ body: '{"appliance_owner_scope":"key"}' });
     const endpoint = new TokenEndpoint({ ...CREDENTIALS, baseUrl: service.url, tokenRequest });

@@ -42,15 +42,15 @@ const entryPoints = pathsBelow('src')
   .map((file) => ({ file, key: file === 'index' ? '.' : `./${file.replace(/\/index$/, '')}` }));
 
 describe('package.json', () => {
-  it('package.json has three dependencies', () => {
+  it('has three dependencies', () => {
     expect(Object.keys(manifest.dependencies).sort()).toEqual(['lru-cache', 'p-limit', 'pino']);
   });
 
-  it('package.json names the supported lines of Node', () => {
+  it('names the supported lines of Node', () => {
     expect(manifest.engines.node).toBe('^20.19.0 || ^22.12.0 || >=24.0.0');
   });
 
-  it('package.json exports every entry point there is and no other, to import and to require(), types first', () => {
+  it('exports every entry point there is and no other, to import and to require(), types first', () => {
     const keys = entryPoints.map(({ key }) => key);
     expect(Object.keys(manifest.exports).sort()).toEqual([...keys, './package.json'].sort());
     for (const { key, file } of entryPoints) {
@@ -64,7 +64,7 @@ describe('package.json', () => {
     }
   });
 
-  it('package.json names the CommonJS build and its types for resolvers that ignore exports', () => {
+  it('names the CommonJS build and its types for resolvers that ignore exports', () => {
     const below = entryPoints
       .filter(({ key }) => key !== '.')
       .map(({ key, file }) => [key.slice('./'.length), [`./dist/${file}.d.cts`]]);
@@ -72,7 +72,7 @@ describe('package.json', () => {
     expect(manifest.typesVersions).toEqual({ '*': Object.fromEntries(below) });
   });
 
-  it('package.json cannot be published before it has an address, and invents none', () => {
+  it('cannot be published before it has an address, and invents none', () => {
     const { status, stderr } = spawnSync(process.execPath, ['.ci/release-check.mjs'], { cwd: ROOT, encoding: 'utf8' });
     const fields = ['repository', 'homepage', 'bugs'].filter((field) => !(field in manifest));
     expect(fields.filter((field) => !stderr.includes(`package.json has no ${field}`))).toEqual([]);
@@ -83,11 +83,11 @@ describe('package.json', () => {
     });
   });
 
-  it('package.json has a lock file that names no registry', () => {
+  it('has a lock file that names no registry', () => {
     expect(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')).not.toMatch(/"resolved"|https?:\/\/registry/);
   });
 
-  it('package.json has a lock file with the binaries of every platform, without which npm ci refuses it', () => {
+  it('has a lock file with the binaries of every platform, without which npm ci refuses it', () => {
     const { packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as {
       packages: Record<string, { version?: string; optionalDependencies?: Record<string, string> }>;
     };
@@ -111,14 +111,14 @@ describe('the build', () => {
     copyFileSync(join(ROOT, 'package.json'), join(home, 'package.json'));
   }, 60_000);
 
-  it('the build has every file that package.json names', () => {
+  it('has every file that package.json names', () => {
     const named = entryPoints.flatMap(({ file }) => [`dist/${file}.js`, `dist/${file}.cjs`]);
     const missing = [...named, 'dist/edge.cjs', ...Object.values(manifest.bin)];
     expect(missing.filter((path) => !existsSync(join(home, path)))).toEqual([]);
   });
 
   for (const format of ['js', 'cjs']) {
-    it(`the build loads none of the sandbox, the command line or the fleet with the main entry (${format})`, () => {
+    it(`loads none of the sandbox, the command line or the fleet with the main entry (${format})`, () => {
       const files = filesLoadedBy(join(home, `dist/index.${format}`));
       const regions = files.flatMap((path) => readFileSync(path, 'utf8').match(/^\/\/#region src\/.*$/gm) ?? []);
       expect(regions).toContain('//#region src/registry/registry.ts');
@@ -149,7 +149,7 @@ describe('the build', () => {
     expect([...new Set(loaded)].sort()).toEqual(['lru-cache', ...EAGER, 'p-limit']);
   });
 
-  it('the build can be required where require() cannot load ES modules, as in Jest', () => {
+  it('can be required where require() cannot load ES modules, as in Jest', () => {
     for (const { file } of entryPoints) {
       const code = `if (Object.keys(require('./dist/${file}.cjs')).length === 0) process.exit(3)`;
       const ran = spawnSync(process.execPath, ['--no-experimental-require-module', '--eval', code], options);
@@ -158,7 +158,7 @@ describe('the build', () => {
   });
 
   it.each(entryPoints.flatMap(({ file }) => [`${file}.js`, `${file}.cjs`]))(
-    'the build opens nothing when %s is imported, standard input least of all',
+    'opens nothing when %s is imported, standard input least of all',
     (file) => {
       // The base class of OpenTelemetry looks at standard error by itself.
       const before = file.startsWith('otel/instrumentation') ? "await import('@opentelemetry/instrumentation');" : '';
@@ -186,7 +186,7 @@ describe('the build', () => {
     },
   );
 
-  it('the build lets node:test end though nobody closes the sandbox and the registry', () => {
+  it('lets node:test end though nobody closes the sandbox and the registry', () => {
     const code = `
       const { test } = require('node:test');
       const { OwnerTokenRegistry, TokenEndpoint } = require('owner-token-registry');
@@ -204,14 +204,14 @@ describe('the build', () => {
     expect(ran.stdout).toMatch(/pass 1\b/);
   });
 
-  it('the build fails in an edge runtime with a sentence that says so', () => {
+  it('fails in an edge runtime with a sentence that says so', () => {
     const code = "require('owner-token-registry')";
     const { status, stderr } = spawnSync(process.execPath, ['--conditions=edge-light', '--eval', code], options);
     expect(status).toBe(1);
     expect(stderr).toContain('Error: owner-token-registry does not run in the edge runtime');
   });
 
-  it('the build runs the examples of the docs', () => {
+  it('runs the examples of the docs', () => {
     const folder = join(home, 'examples');
     cpSync(join(ROOT, 'docs/examples'), folder, { recursive: true });
     const promised: Record<string, RegExp> = {
@@ -231,7 +231,7 @@ describe('the build', () => {
     }
   });
 
-  it('the build has an executable that tells its version, and refuses a secret without repeating it', () => {
+  it('has an executable that tells its version, and refuses a secret without repeating it', () => {
     const version = spawnSync(process.execPath, [bin, '--version'], { encoding: 'utf8' });
     expect(version).toMatchObject({ status: 0, stdout: `${manifest.version}\n`, stderr: '' });
     const refused = spawnSync(process.execPath, [bin, 'token', '--secret=canary-20'], { encoding: 'utf8' });
@@ -239,7 +239,7 @@ describe('the build', () => {
     expect(refused.stderr).not.toContain('canary');
   });
 
-  it('the build has an executable that trusts NODE_EXTRA_CA_CERTS, alone and with a client certificate', async () => {
+  it('has an executable that trusts NODE_EXTRA_CA_CERTS, alone and with a client certificate', async () => {
     const pem = (name: string, text: string) => {
       writeFileSync(join(home, name), text);
       return join(home, name);
@@ -265,7 +265,7 @@ describe('the build', () => {
     server.close();
   });
 
-  it('the build has an executable that Ctrl-C ends at once, with exit code 130', async () => {
+  it('has an executable that Ctrl-C ends at once, with exit code 130', async () => {
     const silent = createServer().listen(0, '127.0.0.1');
     await once(silent, 'listening');
     const { port } = silent.address() as AddressInfo;

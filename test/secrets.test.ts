@@ -207,7 +207,7 @@ describe('the command line', () => {
     ['the request, in HTML', (call) => status(500, `<p>${call.body}</p>`)(call)],
     ['a redirect with the secret', (call) => status(302, '', { location: `/${call.fields.client_secret}` })(call)],
     ['nothing', reset()],
-  ])('the command line prints no secret when the service answers with %s', async (_, answer) => {
+  ])('prints no secret when the service answers with %s', async (_, answer) => {
     await using service = await LoopbackService.start();
     service.always(answer);
     for (const flags of [[], ['--json']]) {
@@ -223,7 +223,7 @@ describe('the command line', () => {
     [`--${clientSecret}`],
     [clientSecret],
     ['--json', `--show-token=${clientSecret}`],
-  ])('the command line repeats none of its arguments: %s', async (...flags) => {
+  ])('repeats none of its arguments: %s', async (...flags) => {
     const { out, err, code } = await runCommand(['token', ...flags], variables('https://localhost:1'));
     expect(leaksIn(out + err)).toEqual([]);
     expect(code).toBe(2);
@@ -233,7 +233,7 @@ describe('the command line', () => {
     ['a base URL that is the secret', { OTR_BASE_URL: clientSecret }, 2],
     ['a base URL with the secret', { OTR_BASE_URL: `https://${clientSecret}.invalid` }, 1],
     ['an access key with a line break', { OTR_ACCESS_KEY: `${accessKey}\n` }, 1],
-  ])('the command line prints no secret for %s', async (_, changed, expected) => {
+  ])('prints no secret for %s', async (_, changed, expected) => {
     await using sandbox = await startSandbox({ owners: 1 });
     const { out, err, code } = await runCommand(['token'], {
       ...variables(sandbox.url, sandbox.clientSecret),

@@ -6,13 +6,13 @@ describe('a token type', () => {
     unregisteredType({ token, tokenType }, accessKey);
 
   it.each(['Basic', 'DPoP', 'dpop', 'Negotiate', 'OAuth', 'PrivateToken', 'SCRAM-SHA-256', 'vapid', 'HOBA'])(
-    'a token type that is a registered scheme is sent as it is: %s',
+    'that is a registered scheme is sent as it is: %s',
     (type) => {
       expect([schemeOf(type), nameOf(type)]).toEqual([type, undefined]);
     },
   );
 
-  it.each([undefined, 'Bearer', 'bearer', 'BEARER', ''])('a token type of %j is Bearer', (type) => {
+  it.each([undefined, 'Bearer', 'bearer', 'BEARER', ''])('of %j is Bearer', (type) => {
     expect([schemeOf(type), type !== undefined && nameOf(type)]).toEqual(['Bearer', type !== undefined && undefined]);
   });
 
@@ -26,11 +26,11 @@ describe('a token type', () => {
     'urn:ietf:params:oauth:token-type:access_token',
     'N_A',
     'mac',
-  ])('a token type that is no registered scheme is sent as Bearer, and named: %j', (type) => {
+  ])('that is no registered scheme is sent as Bearer, and named: %j', (type) => {
     expect([schemeOf(type), nameOf(type)]).toEqual(['Bearer', type]);
   });
 
-  it('a token type that is a registered scheme with a blank is sent without it, and named', () => {
+  it('that is a registered scheme with a blank is sent without it, and named', () => {
     expect([schemeOf('DPoP '), nameOf('DPoP ')]).toEqual(['DPoP', 'DPoP ']);
   });
 
@@ -41,7 +41,7 @@ describe('a token type', () => {
     ['the token', 'the opaque token', 'opaque'],
     ['part of the token', 'abc', 'xabcx'],
     ['the access key', 'planted words', 'token', 'planted words'],
-  ])('a token type with %s is sent as Bearer, and not named', (_what, type, token?: string, accessKey?: string) => {
+  ])('with %s is sent as Bearer, and not named', (_what, type, token?: string, accessKey?: string) => {
     expect([schemeOf(type), nameOf(type, token, accessKey)]).toEqual(['Bearer', 'unprintable']);
   });
 });

@@ -17,7 +17,7 @@ const fields = {
 describe('an access token', () => {
   const token = new AccessToken(fields);
 
-  it('an access token carries what the answer said besides, and prints nothing of it', () => {
+  it('carries what the answer said besides, and prints nothing of it', () => {
     const response = { instance_url: 'https://canary.example' };
     const carrying = new AccessToken({ ...fields, response });
     expect(carrying.response).toBe(response);
@@ -28,7 +28,7 @@ describe('an access token', () => {
     expect(JSON.stringify({ ...carrying, carrying })).not.toContain('canary');
   });
 
-  it('an access token cannot be cloned without its secret: that throws, whatever holds the token', () => {
+  it('cannot be cloned without its secret: that throws, whatever holds the token', () => {
     const { port1, port2 } = new MessageChannel();
     for (const clone of [structuredClone, serialize, (value: unknown) => port1.postMessage(value)]) {
       expect(() => clone({ session: { token } })).toThrow(/could not be cloned/);
@@ -37,7 +37,7 @@ describe('an access token', () => {
     port2.close();
   });
 
-  it('an access token gives its secret by two names and no other way', () => {
+  it('gives its secret by two names and no other way', () => {
     expect([token.value, token.authorization]).toEqual(['canary-7c1d', 'Bearer canary-7c1d']);
     const shown = { tokenType: 'Bearer', fingerprint: 'token_abc', issuedAtMs: 1, refreshAtMs: 2, expiresAtMs: 3 };
     expect({ ...token }).toEqual({ ...shown, toString: expect.any(Function) });
@@ -45,7 +45,7 @@ describe('an access token', () => {
     expect(`${token}`).toBe('AccessToken(token_abc)');
   });
 
-  it('an access token is inspected with the options of whoever inspects, and without its secret', () => {
+  it('is inspected with the options of whoever inspects, and without its secret', () => {
     const shown = inspect({ token }, { compact: true, breakLength: Number.POSITIVE_INFINITY });
     expect(shown).toContain("token: AccessToken { tokenType: 'Bearer', issuedAtMs: 1,");
     expect(shown).toContain("fingerprint: 'token_abc'");
@@ -54,7 +54,7 @@ describe('an access token', () => {
     expect(inspect(token, { colors: false })).not.toContain('\x1b[');
   });
 
-  it('an access token is shown without its secret even where hidden properties and getters are asked for', () => {
+  it('is shown without its secret even where hidden properties and getters are asked for', () => {
     for (const customInspect of [true, false]) {
       const shown = inspect({ token }, { showHidden: true, getters: true, customInspect, depth: 9 });
       expect(shown).toMatch(/fingerprint: (\[Getter: )?'token_abc'/);
@@ -62,7 +62,7 @@ describe('an access token', () => {
     }
   });
 
-  it('an access token is one of its own class, and of a subclass only if made so', () => {
+  it('is one of its own class, and of a subclass only if made so', () => {
     class Special extends AccessToken {}
     expect([token instanceof AccessToken, new Special(fields) instanceof AccessToken]).toEqual([true, true]);
     expect([token instanceof Special, new Special(fields) instanceof Special]).toEqual([false, true]);
@@ -73,7 +73,7 @@ describe('an access token', () => {
     }
   });
 
-  it('an access token has its fingerprint computed when that is first read, at most once', () => {
+  it('has its fingerprint computed when that is first read, at most once', () => {
     const ofToken = vi.fn((value: string) => `token_of_${value}`);
     const unread = new AccessToken({ ...fields, fingerprint: { ofToken } });
     expect(unread.value).toBe('canary-7c1d');
@@ -93,7 +93,7 @@ describe('the token response', () => {
     [{ access_token: 'abc', token_type: '' }, { token: 'abc' }],
     [{ access_token: 'abc', token_type: 7 }, { token: 'abc' }],
     [{ access_token: '' }, { token: '' }],
-  ])('the token response %j is read as %j', (body, issued) => {
+  ])('%j is read as %j', (body, issued) => {
     expect(parseTokenResponse(body)).toEqual(issued);
   });
 });
@@ -107,12 +107,12 @@ describe('an issued token', () => {
     { token: 'a', requestedAtMs: 0 },
     { token: 'a', requestedAtMs: -1.5 },
     { token: 'a', serviceTimeMs: 1_893_456_000_000 },
-  ])('an issued token is good: %#', (issued) => {
+  ])('is good: %#', (issued) => {
     expect(readIssued(issued)).toEqual(issued);
   });
 
   const LINE_BREAK = 'the token has characters that a header cannot carry';
-  it('an issued token whose service time is NaN is one without', () => {
+  it('whose service time is NaN is one without', () => {
     expect(readIssued({ token: 'a', serviceTimeMs: Date.parse('') })).toEqual({ token: 'a' });
   });
 
@@ -139,7 +139,7 @@ describe('an issued token', () => {
     [{ token: 'a', serviceTimeMs: Number.POSITIVE_INFINITY }, NO_TIME],
     [{ token: 'a', serviceTimeMs: 'Tue, 01 Jan 2030 00:02:00 GMT' }, NO_TIME],
     [{ token: 'a', serviceTimeMs: null }, NO_TIME],
-  ])('an issued token is refused in words that do not quote it: %#', (issued, problem) => {
+  ])('is refused in words that do not quote it: %#', (issued, problem) => {
     expect(readIssued(issued)).toEqual({ problem });
   });
 });

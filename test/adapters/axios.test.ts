@@ -78,7 +78,7 @@ describe('axios', () => {
       response.end(JSON.stringify({ body }));
     });
 
-  it('axios transforms and intercepts a call once, however often it is sent', async () => {
+  it('transforms and intercepts a call once, however often it is sent', async () => {
     await using service = await accepting('t2');
     const client = clientFor(new NumberedTokens(), service.origin);
     let intercepted = 0;
@@ -94,7 +94,7 @@ describe('axios', () => {
     expect(intercepted).toBe(2);
   });
 
-  it('axios repeats a call after a 401 even if validateStatus accepts it', async () => {
+  it('repeats a call after a 401 even if validateStatus accepts it', async () => {
     await using service = await accepting('t2');
     const client = clientFor(new NumberedTokens(), service.origin, { validateStatus: null });
     expect((await client.get('/')).status).toBe(200);
@@ -104,7 +104,7 @@ describe('axios', () => {
     );
   });
 
-  it('axios does not give an adapter that is a function a body again that can be read only once', async () => {
+  it('does not give an adapter that is a function a body again that can be read only once', async () => {
     const tokens = new NumberedTokens();
     const call = ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource('https://api.example')));
     let sent = 0;
@@ -121,7 +121,7 @@ describe('axios', () => {
     expect([sent, tokens.rejected]).toEqual([1, ['t1']]);
   });
 
-  it('axios destroys the stream of a 401 response', async () => {
+  it('destroys the stream of a 401 response', async () => {
     let letGo = () => {};
     const closed = new Promise<void>((resolve) => {
       letGo = resolve;
@@ -138,7 +138,7 @@ describe('axios', () => {
     await closed;
   });
 
-  it('axios shows no token in the config of responses and errors', async () => {
+  it('shows no token in the config of responses and errors', async () => {
     for (const good of ['t1', 'none']) {
       await using service = await accepting(good);
       const client = clientFor(new NumberedTokens(), service.origin);
@@ -156,13 +156,13 @@ describe('axios', () => {
     expect(inspect(failed, { depth: 9 })).not.toContain('Bearer');
   });
 
-  it("axios sends the token in place of the caller's basic credentials", async () => {
+  it("sends the token in place of the caller's basic credentials", async () => {
     await using service = await accepting('t1');
     const client = clientFor(new NumberedTokens(), service.origin, { auth: { username: 'u', password: 'p' } });
     expect((await client.get('/', { headers: { Authorization: false } })).status).toBe(200);
   });
 
-  it("axios checks the origin of an absolute URL, and calls the caller's beforeRedirect", async () => {
+  it("checks the origin of an absolute URL, and calls the caller's beforeRedirect", async () => {
     const seen: unknown[] = [];
     await using service = await ResourceService.start(({ path }, response) => {
       if (path === '/base/from') response.writeHead(302, { location: '/to' });
@@ -178,7 +178,7 @@ describe('axios', () => {
     }
   });
 
-  it("axios checks the address of this call, not one made with axios's own defaults", async () => {
+  it("checks the address of this call, not one made with axios's own defaults", async () => {
     await using evil = await ResourceService.start();
     await using service = await ResourceService.start();
     const call = ownerFetchFor(new NumberedTokens(), 'key', callRules(undefined, rulesOfSource(service.origin)));
@@ -194,7 +194,7 @@ describe('axios', () => {
     expect([service.received.map(({ path }) => path), evil.connections]).toEqual([['/x'], 0]);
   });
 
-  it('axios sends a form again', async () => {
+  it('sends a form again', async () => {
     await using service = await accepting('t2');
     const form = new FormData();
     form.append('name', 'value');
@@ -202,7 +202,7 @@ describe('axios', () => {
     expect(service.tokens).toEqual(['t1', 't2']);
   });
 
-  it('axios rejects a cancelled call with its own CanceledError', async () => {
+  it('rejects a cancelled call with its own CanceledError', async () => {
     const tokens = new NumberedTokens();
     tokens.gate = new Promise(() => {});
     const aborting = new AbortController();
@@ -292,7 +292,7 @@ describe('an axios instance of all owners', () => {
       mock.restore();
     });
 
-    it('axios with axios-mock-adapter repeats a call after a 401 of the mock, and after no other status', async () => {
+    it('repeats a call after a 401 of the mock, and after no other status', async () => {
       const tokens = twoTenants();
       const { client } = shared(tokens, ORIGIN);
       const mock = mocking(client);
@@ -307,7 +307,7 @@ describe('an axios instance of all owners', () => {
       expect(tokens.acme).toMatchObject({ rejected: ['t1'], accepted: ['t2'] });
     });
 
-    it('axios with axios-mock-adapter refuses another origin before the mock sees the call', async () => {
+    it('refuses another origin before the mock sees the call', async () => {
       const { client } = shared(twoTenants(), ORIGIN);
       const mock = mocking(client);
       mock.onAny().reply(200);
@@ -331,7 +331,7 @@ describe('an axios instance of all owners', () => {
       expect(tokens.acme.rejected).toEqual(['t1']);
     });
 
-    it('axios with axios-retry sends at most two tokens for each attempt', async () => {
+    it('sends at most two tokens for each attempt', async () => {
       await using service = await ResourceService.start((_, response) => response.writeHead(401).end());
       const { client } = shared(twoTenants(), service.origin);
       axiosRetry(client, { retries: 2, retryCondition: () => true });

@@ -42,7 +42,7 @@ describe('got', () => {
   const clientFor = (tokens: NumberedTokens, origin: string) =>
     got.extend(ownerTokenHooks(ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)))));
 
-  it('got sends JSON and forms again, and parses the final answer', async () => {
+  it('sends JSON and forms again, and parses the final answer', async () => {
     await using service = await ResourceService.start(({ token, body }, response) => {
       response.writeHead(token === 't2' ? 200 : 401).end(JSON.stringify({ body }));
     });
@@ -57,7 +57,7 @@ describe('got', () => {
     expect(service.received.map(({ body }) => body)).toEqual(['{"a":1}', '{"a":1}', 'a=1', 'a=1']);
   });
 
-  it('got throws the second 401, as it throws other error statuses', async () => {
+  it('throws the second 401, as it throws other error statuses', async () => {
     await using service = await ResourceService.start((_, response) => response.writeHead(401).end());
     const tokens = new NumberedTokens();
     await expect(clientFor(tokens, service.origin)(service.origin)).rejects.toMatchObject({
@@ -66,7 +66,7 @@ describe('got', () => {
     expect(tokens.rejected).toEqual(['t1', 't2']);
   });
 
-  it('got hands its signal on, so that a call that was aborted no longer waits for a token', async () => {
+  it('hands its signal on, so that a call that was aborted no longer waits for a token', async () => {
     const aborting = new AbortController();
     const signals: unknown[] = [];
     const authorize = async (_url: unknown, _headers: unknown, { signal }: { signal?: AbortSignal } = {}) => {
@@ -79,7 +79,7 @@ describe('got', () => {
     expect(signals).toEqual([aborting.signal]);
   });
 
-  it('got shows no token in its errors', async () => {
+  it('shows no token in its errors', async () => {
     await using service = await ResourceService.start((_, response) => response.writeHead(403).end());
     for (const url of [service.origin, 'http://127.0.0.1:1']) {
       const client = clientFor(new NumberedTokens(), new URL(url).origin).extend({ retry: { limit: 0 } });
@@ -90,7 +90,7 @@ describe('got', () => {
     }
   });
 
-  it('got keeps no token in the options of an error after a redirect, or of any answer', async () => {
+  it('keeps no token in the options of an error after a redirect, or of any answer', async () => {
     await using service = await ResourceService.start(({ path }, response) => {
       if (path === '/from') response.writeHead(302, { location: '/to' }).end();
       else if (path === '/elsewhere') response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end();
@@ -110,7 +110,7 @@ describe('got', () => {
     expect(request.options.headers.authorization).toBeUndefined();
   });
 
-  it('got reports the answer to a stream, and does not make it again', async () => {
+  it('reports the answer to a stream, and does not make it again', async () => {
     await using service = await ResourceService.start(({ path }, response) => {
       response.writeHead(path === '/' ? 200 : 401).end('body');
     });
@@ -128,7 +128,7 @@ describe('got', () => {
     expect(service.received).toHaveLength(4);
   });
 
-  it('got does not send a generator again', async () => {
+  it('does not send a generator again', async () => {
     await using service = await ResourceService.start((_, response) => response.writeHead(401).end());
     const body = (function* () {
       yield 'part';
@@ -138,7 +138,7 @@ describe('got', () => {
     expect(service.received.map((received) => received.body)).toEqual(['part']);
   });
 
-  it("got still runs the caller's hooks and its own retries", async () => {
+  it("still runs the caller's hooks and its own retries", async () => {
     const statuses = [503, 401, 200];
     await using service = await ResourceService.start((_, response, index) =>
       response.writeHead(statuses[index] ?? 500).end(),
@@ -156,7 +156,7 @@ describe('got', () => {
     expect(seen).toEqual([503, 200]);
   });
 
-  it('got presents the token on streams as well', async () => {
+  it('presents the token on streams as well', async () => {
     await using service = await ResourceService.start();
     let body = '';
     for await (const chunk of clientFor(new NumberedTokens(), service.origin).stream(service.origin)) body += chunk;
@@ -166,7 +166,7 @@ describe('got', () => {
     ).rejects.toMatchObject({ cause: { code: 'origin_refused' } });
   });
 
-  it('got keeps the calls of one instance apart', async () => {
+  it('keeps the calls of one instance apart', async () => {
     await using service = await ResourceService.start(({ token }, response) => {
       response.writeHead(token === 't2' ? 200 : 401).end();
     });

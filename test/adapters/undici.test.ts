@@ -57,7 +57,7 @@ describe('undici', () => {
   const callFor = (tokens: NumberedTokens, origin: string) =>
     ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource(origin)));
 
-  it('undici accepts headers in every form and any case', async () => {
+  it('accepts headers in every form and any case', async () => {
     await using service = await ResourceService.start();
     const dispatcher = dispatcherFor(callFor(new NumberedTokens(), service.origin));
     for (const headers of [
@@ -76,7 +76,7 @@ describe('undici', () => {
     expect(service.received.map(({ headers }) => headers['x-a'])).toEqual([...Array(4).fill('1, 2'), undefined]);
   });
 
-  it('undici sends bytes, blobs and forms again', async () => {
+  it('sends bytes, blobs and forms again', async () => {
     const form = new FormData();
     form.append('name', 'value');
     for (const body of [Buffer.from('value'), new Blob(['value']), form]) {
@@ -93,7 +93,7 @@ describe('undici', () => {
     }
   });
 
-  it('undici cancels a 401 response that is long or stalls, and reuses the connection of a short one', async () => {
+  it('cancels a 401 response that is long or stalls, and reuses the connection of a short one', async () => {
     for (const first of ['short', 'long', 'stalled'] as const) {
       let bytes = 0;
       const fill = Buffer.alloc(16_384);
@@ -122,7 +122,7 @@ describe('undici', () => {
     }
   });
 
-  it('undici reads at most 64 KiB of a 401 response that it discards', async () => {
+  it('reads at most 64 KiB of a 401 response that it discards', async () => {
     const aborted: Error[] = [];
     const controller = { abort: (reason: Error) => aborted.push(reason), pause() {}, resume() {} };
     type Handler = Required<Parameters<ReturnType<ReturnType<typeof ownerTokenInterceptor>>>[1]> & {
@@ -145,7 +145,7 @@ describe('undici', () => {
     expect(aborted).toHaveLength(1);
   });
 
-  it('undici presents the token when the protocol is upgraded', async () => {
+  it('presents the token when the protocol is upgraded', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -161,7 +161,7 @@ describe('undici', () => {
     server.close();
   });
 
-  it('undici sends the token where the origin says, also if the path or the URL object says otherwise', async () => {
+  it('sends the token where the origin says, also if the path or the URL object says otherwise', async () => {
     await using evil = await ResourceService.start();
     await using service = await ResourceService.start();
     const tokens = new NumberedTokens();
@@ -184,7 +184,7 @@ describe('undici', () => {
     expect([service.tokens, evil.connections]).toEqual([['t1'], 0]);
   });
 
-  it('undici sends no token with a complete URL for a path, which a proxy would follow', async () => {
+  it('sends no token with a complete URL for a path, which a proxy would follow', async () => {
     await using service = await ResourceService.start();
     const dispatcher = dispatcherFor(callFor(new NumberedTokens(), service.origin));
     const options = { origin: service.origin, path: 'http://elsewhere.example/', method: 'GET' } as const;
@@ -192,7 +192,7 @@ describe('undici', () => {
     expect(service.connections).toBe(0);
   });
 
-  it('undici follows no redirect unchecked, should the redirect interceptor be placed before this one', async () => {
+  it('follows no redirect unchecked, should the redirect interceptor be placed before this one', async () => {
     await using evil = await ResourceService.start();
     await using service = await ResourceService.start((_, response) => {
       response.writeHead(302, { location: evil.origin }).end();
@@ -209,7 +209,7 @@ describe('undici', () => {
     expect([service.received.length, evil.connections]).toEqual([1, 0]);
   });
 
-  it('undici passes on a 401 of a dispatcher that cannot pause, with its body', async () => {
+  it('passes on a 401 of a dispatcher that cannot pause, with its body', async () => {
     const agent = new MockAgent();
     agent.disableNetConnect();
     const tokens = new NumberedTokens();
@@ -228,7 +228,7 @@ describe('undici', () => {
     expect([statusCode, await body.text()]).toEqual([401, 'refused']);
   });
 
-  it('undici needs an origin in the options of each call', async () => {
+  it('needs an origin in the options of each call', async () => {
     await using service = await ResourceService.start();
     const pool = new Pool(service.origin).compose(ownerTokenInterceptor(callFor(new NumberedTokens(), service.origin)));
     await expect(pool.request({ path: '/', method: 'GET' })).rejects.toThrow('known origins only');

@@ -68,7 +68,7 @@ adapterSuite({
 });
 
 describe('the token of a call', () => {
-  it('the token of a call replaces an Authorization header of the caller, whose objects are left alone', async () => {
+  it('replaces an Authorization header of the caller, whose objects are left alone', async () => {
     await using service = await ResourceService.start();
     const call = fetchFor(new NumberedTokens(), service.origin);
     const headers = new Headers({ authorization: 'Bearer stale', accept: 'text/plain' });
@@ -397,7 +397,7 @@ describe('a look-alike of a Request', () => {
     ]);
   });
 
-  it('a look-alike of a Request ends with its own signal, unless another is given', async () => {
+  it('ends with its own signal, unless another is given', async () => {
     await using service = await ResourceService.start();
     const call = fetchFor(new NumberedTokens(), service.origin, { fetch: undici.fetch as never });
     const request = new undici.Request(service.origin, { signal: AbortSignal.abort('enough') });
@@ -414,7 +414,7 @@ describe('redirects', () => {
       else response.writeHead(status, { location: `${to()}/end` }).end('moved');
     });
 
-  it('redirects within the allowed origins are followed, and the token is presented at each hop', async () => {
+  it('within the allowed origins are followed, and the token is presented at each hop', async () => {
     await using target = await ResourceService.start();
     await using service = await redirecting(302, () => target.origin);
     const tokens = new NumberedTokens();
@@ -475,7 +475,7 @@ describe('redirects', () => {
     });
   }
 
-  it('redirects that need a stream to be sent again fail, as with fetch', async () => {
+  it('that need a stream to be sent again fail, as with fetch', async () => {
     await using service = await redirecting(307);
     const stream = () => ({ method: 'POST', body: new Blob(['x']).stream(), duplex: 'half' }) as RequestInit;
     await expect(fetch(service.origin, stream())).rejects.toThrow(TypeError);
@@ -483,7 +483,7 @@ describe('redirects', () => {
     expect(service.received.map(({ path }) => path)).toEqual(['/', '/']);
   });
 
-  it('redirects are left to the caller with redirect: manual, and fail with redirect: error', async () => {
+  it('are left to the caller with redirect: manual, and fail with redirect: error', async () => {
     await using service = await redirecting(302, () => 'https://elsewhere.example');
     const call = fetchFor(new NumberedTokens(), service.origin);
     for (const args of [
@@ -497,7 +497,7 @@ describe('redirects', () => {
     await expect(call(new Request(service.origin, { redirect: 'error' }))).rejects.toThrow(TypeError);
   });
 
-  it('redirects are followed 20 times and no more', async () => {
+  it('are followed 20 times and no more', async () => {
     for (const count of [20, 21]) {
       await using service = await ResourceService.start((_, response, index) => {
         if (index < count) response.writeHead(302, { location: `/${index + 1}` });
@@ -535,7 +535,7 @@ describe('redirects', () => {
     await expect(call(service.origin)).rejects.toThrow('has an invalid URL');
   });
 
-  it('redirects to a blob: or any other URL that is not http fail, as with fetch, whatever its origin', async () => {
+  it('to a blob: or any other URL that is not http fail, as with fetch, whatever its origin', async () => {
     for (const target of ['blob:', 'ftp:', 'data:']) {
       await using service = await ResourceService.start((_, response) => {
         response.writeHead(302, { location: `${target}${service.origin}/1b9d6bcd` }).end();
@@ -557,7 +557,7 @@ describe('redirects', () => {
     return { fetch: redirects, sent };
   }
 
-  it('redirects from https to http are never followed, whether or not the origin is allowed, nor after one that led away', async () => {
+  it('from https to http are never followed, whether or not the origin is allowed, nor after one that led away', async () => {
     const origin = 'https://api.example.com';
     for (const targets of [['http://api.example.com'], ['https://files.example', 'http://files.example']]) {
       const { fetch, sent } = along(...targets);
@@ -577,7 +577,7 @@ describe('redirects', () => {
     expect(upwards.sent.map(({ authorization }) => authorization)).toEqual(['Bearer t1', 'Bearer t1']);
   });
 
-  it('redirects that lead away carry no header that holds the token, whoever has set it', async () => {
+  it('that lead away carry no header that holds the token, whoever has set it', async () => {
     const { fetch, sent } = along('https://files.example');
     const present = (token: { value: string }, headers: Headers) => headers.append('x-tokens', token.value);
     const call = fetchFor(new NumberedTokens(), 'https://api.example.com', { fetch, present });
@@ -585,7 +585,7 @@ describe('redirects', () => {
     expect(sent).toEqual([{ 'x-tokens': 'mine, t1', 'x-copy': 't1', accept: 'x' }, { accept: 'x' }]);
   });
 
-  it('redirects hidden by the fetch in use are refused', async () => {
+  it('hidden by the fetch in use are refused', async () => {
     const hidden = { type: 'opaqueredirect', status: 0, headers: new Headers() } as Response;
     const call = fetchFor(new NumberedTokens(), 'https://api.example.com', { fetch: async () => hidden });
     expect(await failureOf(call('https://api.example.com'))).toMatchObject({ code: 'origin_refused' });
@@ -596,7 +596,7 @@ describe('redirects', () => {
 describe("the caller's signal", () => {
   const reason = new Error('enough');
 
-  it("the caller's signal ends the wait for the second token", async () => {
+  it('ends the wait for the second token', async () => {
     const aborting = new AbortController();
     const tokens = new NumberedTokens();
     await using service = await ResourceService.start((_, response) => {
@@ -613,7 +613,7 @@ describe("the caller's signal", () => {
     expect(service.received).toHaveLength(1);
   });
 
-  it("the caller's signal ends the exchange, a redirect and the reading of the body", async () => {
+  it('ends the exchange, a redirect and the reading of the body', async () => {
     for (const phase of ['exchange', 'redirect', 'request redirect', 'body']) {
       const aborting = new AbortController();
       const { signal } = aborting;

@@ -8,14 +8,14 @@ import { settle } from '../helpers/manual-clock.ts';
 const URL_A = 'https://a.example/start';
 
 describe('the first hop', () => {
-  it('the first hop takes settings from accessors too', () => {
+  it('takes settings from accessors too', () => {
     const hop = firstHop(URL_A, new Request(URL_A, { method: 'PUT', headers: { a: '1' } }));
     expect([hop.method, hop.headers?.get('a')]).toEqual(['PUT', '1']);
     const bare = Object.assign(Object.create(null), { method: 'PUT' });
     expect(firstHop(URL_A, bare).method).toBe('PUT');
   });
 
-  it('the first hop copies a body that may change, and keeps one that does not', async () => {
+  it('copies a body that may change, and keeps one that does not', async () => {
     const bytes = new Uint8Array([0, 1, 2, 3]);
     const bodyOf = (body: NonNullable<RequestInit['body']> | null) => firstHop(URL_A, { method: 'PUT', body }).body();
     const copies = [bodyOf(bytes.buffer), bodyOf(bytes.subarray(1, 3)), bodyOf(new DataView(bytes.buffer, 2))];

@@ -19,7 +19,7 @@ function refusalOf(...args: string[]): string {
 }
 
 describe('flags', () => {
-  it('flags that are unknown are rejected with the nearest name', () => {
+  it('that are unknown are rejected with the nearest name', () => {
     expect(refusalOf('--prot', '80')).toBe('unknown option --prot; did you mean --port?');
     expect(refusalOf('--colour')).toBe('unknown option');
     expect(refusalOf('--constructor')).toBe('unknown option');
@@ -28,7 +28,7 @@ describe('flags', () => {
 
 describe('an argument that may be a secret', () => {
   it.each(['--client-secret', '--access-key', '--clientSecret', '--password', '--token'])(
-    'an argument that may be a secret, as %s, is rejected with the reason',
+    'as %s, is rejected with the reason',
     (flag) => {
       expect(refusalOf(flag, 'canary-91')).toMatch(/from the environment, never from arguments/);
     },
@@ -44,7 +44,7 @@ describe('an argument that may be a secret', () => {
     [['--json=canary-91']],
     [['--port', '-canary-91']],
     [['--canary-91']],
-  ])('an argument that may be a secret is never repeated: %j', (args) => {
+  ])('is never repeated: %j', (args) => {
     expect(refusalOf(...args)).not.toContain('canary');
   });
 });

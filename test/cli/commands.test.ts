@@ -6,7 +6,7 @@ import { exportsOf, ROOT, readSource } from '../helpers/source-files.ts';
 import { runCommand } from '../helpers/terminal.ts';
 
 describe('help', () => {
-  it('help lists every command', async () => {
+  it('lists every command', async () => {
     const { code, out, err } = await runCommand(['--help']);
     expect({ code, err }).toEqual({ code: 0, err: '' });
     const commands = readSource().filter((file) => file.path.startsWith('cli/') && exportsOf(file).includes('usage'));
@@ -15,7 +15,7 @@ describe('help', () => {
     for (const name of names) expect(out).toMatch(new RegExp(`^ {2}${name} `, 'm'));
   });
 
-  it.each([['help'], ['-h'], ['help', '--help']])('help is printed for %s', async (...args) => {
+  it.each([['help'], ['-h'], ['help', '--help']])('is printed for %s', async (...args) => {
     expect(await runCommand(args)).toEqual(await runCommand(['--help']));
   });
 
@@ -23,13 +23,13 @@ describe('help', () => {
     ['token', '--help'],
     ['token', '--json', '-h'],
     ['help', 'token'],
-  ])('help of a command is printed for %s %s', async (...args) => {
+  ])('of a command is printed for %s %s', async (...args) => {
     const { code, out } = await runCommand(args);
     expect(code).toBe(0);
     expect(out).toMatch(/^Usage: owner-token-registry token/);
   });
 
-  it('help goes to standard error with exit code 2 when there is no command', async () => {
+  it('goes to standard error with exit code 2 when there is no command', async () => {
     const { code, out, err } = await runCommand([]);
     expect({ code, out }).toEqual({ code: 2, out: '' });
     expect(err).toMatch(/^Usage: owner-token-registry <command>/);
@@ -42,7 +42,7 @@ it('the command prints the version of the package', async () => {
 });
 
 describe('an unknown command', () => {
-  it('an unknown command is rejected with the nearest name', async () => {
+  it('is rejected with the nearest name', async () => {
     const { code, err } = await runCommand(['tokn']);
     expect(code).toBe(2);
     expect(err).toContain('did you mean token?');
@@ -75,7 +75,7 @@ it('an unexpected error of a command is reported by its stack frames, without it
 });
 
 describe('an error with --json', () => {
-  it('an error with --json is one line of JSON on standard output, with the same exit code', async () => {
+  it('is one line of JSON on standard output, with the same exit code', async () => {
     const text = await runCommand(['token']);
     const json = await runCommand(['token', '--json']);
     expect(json).toMatchObject({ code: text.code, err: '' });
@@ -88,7 +88,7 @@ describe('an error with --json', () => {
     });
   });
 
-  it('an error with --json has the facts of a failed request', async () => {
+  it('has the facts of a failed request', async () => {
     const env = { OTR_CLIENT_ID: 'x', OTR_CLIENT_SECRET: 'canary', OTR_ACCESS_KEY: 'x' };
     const { code, out } = await runCommand(['token', '--json'], { ...env, OTR_BASE_URL: 'http://127.0.0.1:1' });
     expect(code).toBe(1);

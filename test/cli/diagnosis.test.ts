@@ -34,7 +34,7 @@ const answers =
     response.writeHead(status, headers).end(body);
 
 describe('a wrong address', () => {
-  it.each([404, 405, 410, 501])('a wrong address is the first suspect when the answer is %d', async (status) => {
+  it.each([404, 405, 410, 501])('is the first suspect when the answer is %d', async (status) => {
     const advice = await adviceForService(answers(status));
     expect(advice).toContain(
       'Is OTR_BASE_URL right? The token endpoint is <OTR_BASE_URL>/auth/v1/token; for another path, give --token-path.',
@@ -46,18 +46,18 @@ describe('a wrong address', () => {
     ['/auth', 'Remove /auth from its end'],
     ['/api/auth/v1/', 'Remove /auth/v1 from its end'],
     ['/canary', 'It has a path, to which /auth/v1/token is appended: try it without the path, or give --token-path.'],
-  ])('a wrong address with the path %s has its remedy', async (path, expected) => {
+  ])('with the path %s has its remedy', async (path, expected) => {
     expect(await adviceForService(answers(404), path)).toContain(expected);
   });
 
-  it('a wrong address of a sandbox portal is recognised', async () => {
+  it('of a sandbox portal is recognised', async () => {
     await using sandbox = await startSandbox({ owners: 1 });
     expect(await adviceFor({ ...CANARIES, OTR_BASE_URL: sandbox.portalUrl })).toContain(
       'address of the sandbox portal',
     );
   });
 
-  it('a wrong address that may also be an unknown access key mentions both', async () => {
+  it('that may also be an unknown access key mentions both', async () => {
     await using sandbox = await startSandbox({ owners: 1, profile: { revokedKey: 'not_found' } });
     sandbox.revokeAccessKey(sandbox.accessKeys[0] ?? '');
     const { url: OTR_BASE_URL, clientId: OTR_CLIENT_ID, clientSecret: OTR_CLIENT_SECRET } = sandbox;
@@ -67,7 +67,7 @@ describe('a wrong address', () => {
     expect(await adviceFor(env)).toMatch(/OTR_ACCESS_KEY/);
   });
 
-  it('a wrong address of a website is recognised by its page', async () => {
+  it('of a website is recognised by its page', async () => {
     const page = answers(200, '<!doctype html><title>Log in</title>', { 'content-type': 'text/html' });
     expect(await adviceForService(page)).toContain('The response is an HTML page');
   });
@@ -98,7 +98,7 @@ describe('a gateway', () => {
     '<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n';
   const html = { 'content-type': 'text/html' };
 
-  it('a gateway that asks for a client certificate leads to --cert', async () => {
+  it('that asks for a client certificate leads to --cert', async () => {
     const advice = await adviceForService(answers(400, NGINX, html));
     expect(advice).toBe(
       'A gateway answered, not the service. Does it require a client certificate (--cert and --key)?',
@@ -106,13 +106,13 @@ describe('a gateway', () => {
     expect(await adviceForService(answers(496))).toBe(advice);
   });
 
-  it('a gateway that refuses with a page of its own may be a firewall', async () => {
+  it('that refuses with a page of its own may be a firewall', async () => {
     expect(await adviceForService(answers(403, '<html>blocked</html>', html))).toMatch(/firewall.*OTR_CLIENT_SECRET/);
   });
 });
 
 describe('a service that accepts connections and hangs', () => {
-  it('a service that accepts connections and hangs is not mistaken for one that cannot be reached', async () => {
+  it('is not mistaken for one that cannot be reached', async () => {
     const { out } = await withServer(
       () => {},
       (port) => runCommand(['doctor', '--timeout', '0.2'], { ...CANARIES, OTR_BASE_URL: `http://127.0.0.1:${port}` }),
@@ -127,7 +127,7 @@ describe('a request of the wrong form', () => {
     [415, '', 'does not take this encoding. Try --form or --basic'],
     [400, '{"error":"invalid_request"}', 'misses a parameter, or does not read this encoding'],
     [400, '{"error":"unsupported_grant_type"}', 'does not offer the client credentials grant'],
-  ])('a request of the wrong form, answered with %d and %s, has advice of its own', async (status, body, expected) => {
+  ])('answered with %d and %s, has advice of its own', async (status, body, expected) => {
     const advice = await adviceForService(answers(status, body));
     expect(advice).toContain(expected);
     expect(advice).toContain('tokenRequest');
@@ -137,7 +137,7 @@ describe('a request of the wrong form', () => {
 describe('a certificate', () => {
   const tls = { key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE };
 
-  it('a certificate of an unknown issuer has its remedy', async () => {
+  it('of an unknown issuer has its remedy', async () => {
     expect(await adviceForService(createServer(tls), '', 'https')).toBe(
       'This machine does not trust the issuer. If you do, pass its certificate with --ca or NODE_EXTRA_CA_CERTS.',
     );
@@ -148,7 +148,7 @@ describe('a certificate', () => {
     ['CERT_NOT_YET_VALID', 'is not yet valid'],
     ['ERR_TLS_CERT_ALTNAME_INVALID', 'was issued for another name'],
     ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', '--ca'],
-  ])('a certificate with the problem %s has its remedy', (problem, expected) => {
+  ])('with the problem %s has its remedy', (problem, expected) => {
     expect(adviceOnCertificate(problem)).toContain(expected);
   });
 });
@@ -160,14 +160,14 @@ describe('a refusal', () => {
     [400, '{"error":{"code":17}}'],
     [422, ''],
     [401, '{"error":"wrong_secret"}'],
-  ])('a refusal of %d with the body %s does not claim that the client was accepted', async (status, body) => {
+  ])('of %d with the body %s does not claim that the client was accepted', async (status, body) => {
     const advice = await adviceForService(answers(status, body));
     expect(advice).toContain('Check OTR_CLIENT_ID, OTR_CLIENT_SECRET and OTR_ACCESS_KEY.');
     expect(advice).not.toContain('accepts the client');
   });
 
   it.each<Profile['errorForm']>(['problem', 'text', 'html', 'empty', 'echoing', 'rfc6749'])(
-    'a refusal of a wrong secret in the form %s names OTR_CLIENT_SECRET',
+    'of a wrong secret in the form %s names OTR_CLIENT_SECRET',
     async (errorForm) => {
       await using sandbox = await startSandbox({ owners: 1, profile: { errorForm } });
       const advice = await adviceFor({ ...CANARIES, OTR_BASE_URL: sandbox.url });
@@ -184,11 +184,11 @@ describe('a refusal', () => {
 });
 
 describe('Retry-After', () => {
-  it.each([429, 503])('Retry-After of a %d is shown', async (status) => {
+  it.each([429, 503])('of a %d is shown', async (status) => {
     expect(await adviceForService(answers(status, '', { 'retry-after': '37' }))).toContain('in 37 s (Retry-After)');
   });
 
-  it('Retry-After is not invented', async () => {
+  it('is not invented', async () => {
     expect(await adviceForService(answers(429))).toBe('Too many requests. Try again later.');
   });
 });

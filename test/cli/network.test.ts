@@ -91,7 +91,7 @@ const supportsProxy = process.allowedNodeEnvironmentFlags.has('--use-env-proxy')
 describe('a proxy', () => {
   const env = { ...CANARIES, OTR_BASE_URL: 'https://service.invalid', HTTPS_PROXY: 'http://canary@127.0.0.1:1' };
 
-  it.runIf(!supportsProxy)('a proxy that this Node cannot use is a warning', async () => {
+  it.runIf(!supportsProxy)('that this Node cannot use is a warning', async () => {
     const { err } = await runCommand(['token'], env);
     expect(err).toMatch(/^warning: HTTPS_PROXY is ignored: this is Node \d+\S+, and Node supports proxies from 22\.21/);
     expect(err).not.toContain('canary');
@@ -107,7 +107,7 @@ describe('a proxy', () => {
     it.each([
       ['alone', false, CA],
       ['and a client certificate', true, [...CA, ...CLIENT]],
-    ])('a proxy is used by token and doctor: %s', async (_, mutual, flags) => {
+    ])('is used by token and doctor: %s', async (_, mutual, flags) => {
       await using service = await startService(mutual);
       await using proxy = await ConnectProxy.start('http', 'user:canary');
       const { target, ...credentials } = beyond(service);
@@ -147,26 +147,23 @@ describe('a proxy', () => {
     });
 
     // Node reads the variable when it starts.
-    it.each(['http', 'https'] as const)(
-      'a proxy is used over %s, with the CA in NODE_EXTRA_CA_CERTS',
-      async (scheme) => {
-        await using service = await startService(false);
-        await using proxy = await ConnectProxy.start(scheme);
-        const { target, ...credentials } = beyond(service);
-        const env = { ...credentials, HTTPS_PROXY: proxy.url, NODE_EXTRA_CA_CERTS: CA[1] };
-        const code = `
+    it.each(['http', 'https'] as const)('is used over %s, with the CA in NODE_EXTRA_CA_CERTS', async (scheme) => {
+      await using service = await startService(false);
+      await using proxy = await ConnectProxy.start(scheme);
+      const { target, ...credentials } = beyond(service);
+      const env = { ...credentials, HTTPS_PROXY: proxy.url, NODE_EXTRA_CA_CERTS: CA[1] };
+      const code = `
         const { run } = await import(${JSON.stringify(join(ROOT, 'src/cli/doctor/doctor.ts'))});
         const { env, stdout: out, stderr: err } = process;
         process.exitCode = await run(['--json'], { env, out, err, signal: new AbortController().signal });
       `;
-        const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '--eval', code], { env });
-        const output = (await child.stdout.setEncoding('utf8').toArray()).join('');
-        expect(JSON.parse(output)).toMatchObject({ ok: true });
-        expect(new Set(proxy.targets)).toEqual(new Set([target]));
-      },
-    );
+      const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '--eval', code], { env });
+      const output = (await child.stdout.setEncoding('utf8').toArray()).join('');
+      expect(JSON.parse(output)).toMatchObject({ ok: true });
+      expect(new Set(proxy.targets)).toEqual(new Set([target]));
+    });
 
-    it('a proxy is not used for hosts in NO_PROXY', async () => {
+    it('is not used for hosts in NO_PROXY', async () => {
       await using service = await startService(false);
       await using proxy = await ConnectProxy.start();
       const { target: _, ...credentials } = beyond(service);
@@ -175,7 +172,7 @@ describe('a proxy', () => {
     });
   });
 
-  it('a proxy is not mentioned for a service on this machine', async () => {
+  it('is not mentioned for a service on this machine', async () => {
     const { err } = await runCommand(['token'], { ...env, OTR_BASE_URL: 'https://127.0.0.1:1' });
     expect(err).not.toContain('HTTPS_PROXY');
   });

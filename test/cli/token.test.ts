@@ -25,7 +25,7 @@ function expectNoSecrets(printed: { out: string; err: string }): void {
 }
 
 describe('a token', () => {
-  it('a token is described but not printed', async () => {
+  it('is described but not printed', async () => {
     const ended = await runCommand(['token'], env);
     expect(ended).toMatchObject({ code: 0, err: '' });
     expect(ended.out).toMatch(/^owner {9}owner_[\w-]{16} /m);
@@ -50,7 +50,7 @@ describe('a token', () => {
     expectNoSecrets(ended);
   });
 
-  it('a token is printed with --show-token, and is valid', async () => {
+  it('is printed with --show-token, and is valid', async () => {
     const { out } = await runCommand(['token', '--json', '--show-token'], env);
     const { token } = JSON.parse(out);
     const answer = await fetch(`${sandbox.url}/echo`, { headers: { authorization: `Bearer ${token}` } });
@@ -89,7 +89,7 @@ it.each([
 describe('--probe-url', () => {
   const probe = (...args: string[]) => runCommand(['token', ...args, '--probe-url', `${sandbox.url}/echo`], env);
 
-  it('--probe-url with --expect-owner accepts a token of that owner, and refuses one of another', async () => {
+  it('with --expect-owner accepts a token of that owner, and refuses one of another', async () => {
     sandbox.seed(2);
     const good = await probe('--expect-owner', 'owner-001');
     expect(good).toMatchObject({ code: 0, err: '' });

@@ -133,7 +133,7 @@ describe('a refusal of credentials with white space', () => {
   const good = { clientId: 'id', clientSecret: 's e c', 'the access key': 'key' };
 
   it.each(['x\n', 'x\r\n', ' x', 'x\t', '\u00a0x', 'x\u200b', '\ufeffx', '\n'])(
-    'a refusal of credentials with white space names them without their value: %j',
+    'names them without their value: %j',
     (value) => {
       expect(messageFor({ ...good, clientSecret: value })).toBe(
         'the token endpoint responded with 401 (invalid_client); white space at the beginning or end of clientSecret',
@@ -141,7 +141,7 @@ describe('a refusal of credentials with white space', () => {
     },
   );
 
-  it('a refusal of credentials with white space names all of them, whichever scope the failure was given', () => {
+  it('names all of them, whichever scope the failure was given', () => {
     const credentials = { clientId: 'id\n', clientSecret: 'secret', 'the access key': ' key' };
     const named = 'white space at the beginning or end of clientId and the access key';
     expect(messageFor(credentials, { status: 400, body: { error: 'invalid_grant' } })).toContain(named);
@@ -268,7 +268,7 @@ it('an exchange that broke off with causes in a ring, or no error at all, is jud
 describe('a complete answer with a problem', () => {
   const problem = 'the token is empty';
 
-  it('a complete answer with a problem is a bad answer, and the message names the problem', () => {
+  it('is a bad answer, and the message names the problem', () => {
     const failed = { status: 200, problem, body: { error: 'no_such_error' } };
     expect(classified(failed)).toEqual(BAD_ANSWER);
     expect(errorFor(failed)).toMatchObject({ status: 200, message: expect.stringContaining(problem) });
@@ -279,15 +279,12 @@ describe('a complete answer with a problem', () => {
     ['invalid_client', 'client_refused', 'client'],
     ['server_error', 'endpoint_unavailable', 'endpoint'],
     ['slow_down', 'endpoint_unavailable', 'endpoint'],
-  ])(
-    'a complete answer with a problem is classified by its OAuth code %s, as some services answer errors with 200',
-    (error, code, scope) => {
-      expect(classified({ status: 200, problem, body: { error } })).toEqual([code, scope, false]);
-      expect(errorFor({ status: 200, problem, body: { error } }).message).toBe(
-        `the token endpoint responded with 200 (${error})`,
-      );
-    },
-  );
+  ])('is classified by its OAuth code %s, as some services answer errors with 200', (error, code, scope) => {
+    expect(classified({ status: 200, problem, body: { error } })).toEqual([code, scope, false]);
+    expect(errorFor({ status: 200, problem, body: { error } }).message).toBe(
+      `the token endpoint responded with 200 (${error})`,
+    );
+  });
 });
 
 it('a date in Retry-After counts from the Date of the same response', () => {
@@ -371,26 +368,26 @@ describe('the description', () => {
   const shownOf = (error_description: unknown, sent: string[] = []) =>
     shown({ status: 400, body: { error: 'invalid_request', error_description } }, sent).errorDescription;
 
-  it('the description is shown to classifyFailure in a form that a terminal can print', () => {
+  it('is shown to classifyFailure in a form that a terminal can print', () => {
     expect(shownOf('The tenant is suspended.')).toBe('The tenant is suspended.');
     expect(shownOf('a\r\nb\u001b[31m\u202ec')).toBe('a b [31m c');
     expect(shownOf('x'.repeat(1_000))).toHaveLength(300);
     for (const none of ['', '\n', 7, {}, undefined]) expect(shownOf(none)).toBeUndefined();
   });
 
-  it('the description is compared with what was sent as far as it is shown, and a little further', () => {
+  it('is compared with what was sent as far as it is shown, and a little further', () => {
     const key = 'k-0123456789abcdef';
     expect(shownOf(`${'x'.repeat(290)} ${key}`, [key])).toBeUndefined();
     expect(shownOf(`${'x'.repeat(300)}${key}`, [key])).toBeUndefined();
     expect(shownOf(`${'x'.repeat(60_000)}${key}`, [key])).toBe('x'.repeat(300));
   });
 
-  it('the description is dropped if what was sent is too long to be compared with it', () => {
+  it('is dropped if what was sent is too long to be compared with it', () => {
     expect(shownOf('wrong', ['k'.repeat(700)])).toBe('wrong');
     expect(shownOf('wrong', ['k'.repeat(16_384)])).toBeUndefined();
   });
 
-  it('the description is dropped where it repeats what was sent, also with white space in between', () => {
+  it('is dropped where it repeats what was sent, also with white space in between', () => {
     expect(shownOf('no owner with key canary-key-1', ['canary-key-1'])).toBeUndefined();
     expect(shownOf('no owner with key canary\n-key-1', ['canary-key-1'])).toBeUndefined();
     expect(shownOf('no owner with this key', ['canary-key-1'])).toBe('no owner with this key');

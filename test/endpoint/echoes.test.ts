@@ -22,7 +22,7 @@ describe('a text repeats what was sent', () => {
     ['in part', SECRET.slice(3, 11)],
     ['in part, by its last eight characters', SECRET.slice(-8)],
     ['in part of its Base64', Buffer.from(SECRET).toString('base64').slice(5, 14)],
-  ])('a text repeats what was sent if it holds it %s', (_how, echo) => {
+  ])('if it holds it %s', (_how, echo) => {
     expect(repeatsSent(`you sent ${echo}, which is wrong`, ['id', SECRET])).toBe(true);
   });
 
@@ -51,7 +51,7 @@ describe('a text hides what was sent', () => {
     ['in byte escapes', [...'7c51+="7c51'].map((c) => `\\x${c.charCodeAt(0).toString(16)}`).join('')],
     ['in HTML by decimal numbers', [...SECRET].map((c) => `&#${c.codePointAt(0)};`).join('')],
     ['in HTML by hexadecimal numbers', [...SECRET].map((c) => `&#x${c.codePointAt(0)?.toString(16)};`).join('')],
-  ])('a text hides what was sent if it holds it %s', (_how, echo) => {
+  ])('if it holds it %s', (_how, echo) => {
     const sent = new SentValues(['id', SECRET, '7c51+="7c51']);
     expect(sent.areHiddenIn(`you sent ${echo}, which is wrong`)).toBe(true);
   });

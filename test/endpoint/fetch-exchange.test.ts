@@ -90,7 +90,7 @@ it('an answer whose body is not bytes is refused, and let go of', async () => {
 });
 
 describe('a redirect', () => {
-  it('a redirect that the fetch hid, or followed all the same, is refused without a status', async () => {
+  it('that the fetch hid, or followed all the same, is refused without a status', async () => {
     const hidden = Object.defineProperty(new Response(null), 'type', { value: 'opaqueredirect' });
     const followed = Object.defineProperty(new Response('{}'), 'redirected', { value: true });
     for (const response of [hidden, followed]) {
@@ -156,12 +156,12 @@ describe('a proxy that requires authentication', () => {
       }),
     });
 
-  it('a proxy that requires authentication shows as status 407, and no other refusal of a proxy as an answer of the service', async () => {
+  it('shows as status 407, and no other refusal of a proxy as an answer of the service', async () => {
     expect((await post(rejecting(refused(407)))).status).toBe(407);
     expect((await post(rejecting(refused(403)))).status).toBeUndefined();
   });
 
-  it('a proxy that requires authentication is looked for in a few causes only, and in errors only', async () => {
+  it('is looked for in a few causes only, and in errors only', async () => {
     const ring = new Error('around');
     ring.cause = ring;
     const odd = Object.defineProperty(new Error('x'), 'message', { value: 7 });

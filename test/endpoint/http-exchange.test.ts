@@ -124,14 +124,14 @@ it('results do not wait for faked timers, whether the global ones are faked or t
 });
 
 describe('an answer', () => {
-  it('an answer comes with status, body and Retry-After', async () => {
+  it('comes with status, body and Retry-After', async () => {
     const received = await postAndGet(status(429, 'slow down', { 'retry-after': '7' }));
     expect(received).toMatchObject({ status: 429, retryAfter: '7' });
     expect(received.body?.toString()).toBe('slow down');
     expect(received).not.toHaveProperty('error');
   });
 
-  it('an answer may come in chunks, after informational ones, and end with the connection', async () => {
+  it('may come in chunks, after informational ones, and end with the connection', async () => {
     const chunked = head(200, { 'transfer-encoding': 'chunked' });
     const first = await postAndGet(raw(head(103), head(100), chunked, '3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n'));
     expect(first.body?.toString()).toBe('abcde');
@@ -145,7 +145,7 @@ describe('an answer', () => {
     expect((await postAndGet(raw(one('new')))).body?.toString()).toBe('new');
   });
 
-  it('an answer that arrives unasked on an idle connection is nobody’s', async () => {
+  it('that arrives unasked on an idle connection is nobody’s', async () => {
     const one = (body: string) => head(200, { 'content-length': '3' }) + body;
     await postAndGet(raw(one('own')));
     const idle = service.calls[0]?.socket;
@@ -247,12 +247,12 @@ it('an idle connection is kept for a second less than the service says', async (
 describe('an abort', () => {
   const aborted = { error: { code: 'closed' } };
 
-  it('an abort before the start sends nothing', async () => {
+  it('before the start sends nothing', async () => {
     expect(await post({ signal: AbortSignal.abort() })).toMatchObject(aborted);
     expect(service.connections).toBe(0);
   });
 
-  it('an abort ends a connection that is still being made', async () => {
+  it('ends a connection that is still being made', async () => {
     const controller = new AbortController();
     const never = new http.Agent();
     const connecting = once(never, 'asked');

@@ -121,7 +121,7 @@ describe('options', () => {
     expect(problemsOf({ baseUrl, agent: new Either() })).toBeUndefined();
   });
 
-  it.each([undefined, null, 'text', [], 7])('options that are %s are refused altogether', (options) => {
+  it.each([undefined, null, 'text', [], 7])('that are %s are refused altogether', (options) => {
     expect(() => checkEndpointOptions(options as never)).toThrow(/options: expected an object/);
   });
 });

@@ -64,7 +64,7 @@ function fail(attempt: Attempt | undefined, code: string): void {
 const nextTick = () => new Promise((resolve) => process.nextTick(resolve));
 
 describe('a name with several addresses', () => {
-  it('a name with several addresses is connected to by the first that answers, however late it is', async () => {
+  it('is connected to by the first that answers, however late it is', async () => {
     resolvesTo('192.0.2.1', '2001:db8::1');
     const { made, waiting, hosts } = attempts();
     const outcome = connecting();
@@ -82,7 +82,7 @@ describe('a name with several addresses', () => {
     expect(made[0]?.socket.timeout).toBe(0);
   });
 
-  it('a name with several addresses is tried at the next one at once if one is refused, and by turns of the families', async () => {
+  it('is tried at the next one at once if one is refused, and by turns of the families', async () => {
     resolvesTo('2001:db8::1', '2001:db8::2', '2001:db8::3', '192.0.2.1');
     const { made, hosts } = attempts();
     const outcome = connecting();
@@ -93,7 +93,7 @@ describe('a name with several addresses', () => {
     expect(outcome.socket).toBe(made[3]?.socket);
   });
 
-  it('a name with several addresses ends the attempts that lost', async () => {
+  it('ends the attempts that lost', async () => {
     resolvesTo('192.0.2.1', '2001:db8::1');
     const { made, waiting } = attempts();
     connecting();
@@ -103,7 +103,7 @@ describe('a name with several addresses', () => {
     expect(made.map(({ socket }) => socket.destroyed)).toEqual([true, false]);
   });
 
-  it('a name with several addresses fails once all have, with the code of the first', async () => {
+  it('fails once all have, with the code of the first', async () => {
     resolvesTo('192.0.2.1', '2001:db8::1');
     const { made } = attempts();
     const outcome = connecting();

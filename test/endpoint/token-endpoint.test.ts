@@ -47,7 +47,7 @@ it('a secret that only the shape knows is found in the answer of the service too
 });
 
 describe('the request', () => {
-  it('the request is that of the specification: one POST of four fields as JSON', async () => {
+  it('is that of the specification: one POST of four fields as JSON', async () => {
     let seen: { body: unknown; headers: Record<string, unknown> } | undefined;
     nock(BASE_URL)
       .post('/auth/v1/token')
@@ -75,14 +75,14 @@ describe('the request', () => {
     ['https://service.example/', '/auth/v1/token'],
     ['https://service.example/tenant/a', '/tenant/a/auth/v1/token'],
     ['https://service.example/tenant/a/', '/tenant/a/auth/v1/token'],
-  ])('the request goes below the base URL %s', async (baseUrl, path) => {
+  ])('goes below the base URL %s', async (baseUrl, path) => {
     nock(BASE_URL).post(path).reply(200, { access_token: 't' });
     const made = endpoint({ baseUrl });
     expect(made.origin).toBe('https://service.example');
     await made.requestToken('key');
   });
 
-  it.each(['', undefined, null, 7, ['key']])('the request is not made for %j', async (key) => {
+  it.each(['', undefined, null, 7, ['key']])('is not made for %j', async (key) => {
     expect(await failureOf(endpoint().requestToken(key as string))).toMatchObject({ code: 'invalid_access_key' });
   });
 });
@@ -104,7 +104,7 @@ describe('the shape of the request', () => {
   it.each<[string, Partial<TokenEndpointOptions>]>([
     ['node:http', {}],
     ['fetch', { fetch }],
-  ])('the shape of the request is what the option says, over %s', async (_transport, transport) => {
+  ])('is what the option says, over %s', async (_transport, transport) => {
     const form = await sentWith({ tokenRequest: formRequest({ path: '/oauth/token' }), ...transport });
     expect(form).toMatchObject({
       path: '/oauth/token',
@@ -125,7 +125,7 @@ describe('the shape of the request', () => {
     });
   });
 
-  it('the shape of the request may send each owner to a path of its own', async () => {
+  it('may send each owner to a path of its own', async () => {
     const made = endpoint({ tokenRequest: ({ accessKey }) => ({ path: `/${accessKey}`, body: '' }) });
     for (const key of ['a', 'b', 'a']) {
       nock(BASE_URL)
@@ -136,7 +136,7 @@ describe('the shape of the request', () => {
   });
 
   it.each(['//evil.example/x', 'https://evil.example/x', '/../x', '/\\evil.example', '/x\r\nHost: evil.example'])(
-    'the shape of the request cannot lead anywhere else: %j is source_failed, and nothing is sent',
+    'cannot lead anywhere else: %j is source_failed, and nothing is sent',
     async (path) => {
       const error = await failureOf(endpoint({ tokenRequest: () => ({ path, body: '' }) }).requestToken('key'));
       expect(error).toMatchObject({ code: 'source_failed', message: expect.stringMatching(/^tokenRequest .*path: /) });
@@ -144,7 +144,7 @@ describe('the shape of the request', () => {
     },
   );
 
-  it('the shape of the request that throws is source_failed without what it said; one of our errors is passed on', async () => {
+  it('that throws is source_failed without what it said; one of our errors is passed on', async () => {
     const throwing = (thrown: Error) => () => {
       throw thrown;
     };
@@ -162,7 +162,7 @@ describe('the shape of the request', () => {
 });
 
 describe('the issued token', () => {
-  it('the issued token is the token with its type, the time before the request, and the answer as it came', async () => {
+  it('is the token with its type, the time before the request, and the answer as it came', async () => {
     const clock = new ManualClock();
     const atMs = clock.now();
     nock(BASE_URL)
@@ -181,14 +181,14 @@ describe('the issued token', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
-  it('the issued token comes with any status from 200 to 299, and any content type', async () => {
+  it('comes with any status from 200 to 299, and any content type', async () => {
     for (const status of [200, 201, 202, 299]) {
       answer(status, '{"access_token":"abc"}', { 'content-type': 'text/plain' });
       expect(await endpoint().requestToken('key')).toMatchObject({ token: 'abc' });
     }
   });
 
-  it('the issued token is what parseResponse makes of the body, and no more', async () => {
+  it('is what parseResponse makes of the body, and no more', async () => {
     answer(200, { data: [{ jwt: 'abc' }] });
     const parseResponse = (body: unknown) => {
       const { data } = body as { data: { jwt: string }[] };
@@ -199,7 +199,7 @@ describe('the issued token', () => {
     expect(issued.requestedAtMs).not.toBe(5);
   });
 
-  it('the issued token has no response where the body is no object', async () => {
+  it('has no response where the body is no object', async () => {
     answer(200, '["abc"]');
     const issued = await endpoint({ parseResponse: (body) => ({ token: (body as string[])[0] ?? '' }) }).requestToken(
       'key',
@@ -209,7 +209,7 @@ describe('the issued token', () => {
 });
 
 describe('an answer that cannot be used', () => {
-  it('an answer that cannot be used is also what parseResponse makes a useless token of', async () => {
+  it('is also what parseResponse makes a useless token of', async () => {
     for (const made of [undefined, 'a', {}, { token: 7 }, { token: 'a b' }, { token: 'a', tokenType: 7 }]) {
       answer(200, {});
       const error = await failureOf(

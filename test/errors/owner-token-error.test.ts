@@ -34,12 +34,12 @@ describe('the meaning of a code', () => {
     expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope, isGiven: false });
   });
 
-  it('the meaning of a code is told for every code', () => {
+  it('is told for every code', () => {
     expect(ERROR_CODES).toHaveLength(15);
     for (const code of ERROR_CODES) expect(() => new OwnerTokenError(code, '')).not.toThrow();
   });
 
-  it('the meaning of a code is not known for any other, which a source in JavaScript may give', () => {
+  it('is not known for any other, which a source in JavaScript may give', () => {
     const wrong = CANARY as OwnerTokenErrorCode;
     expect(() => new OwnerTokenError(wrong, '')).toThrow(
       /^unknown OwnerTokenError code; expected one of owner_refused, /,
@@ -47,13 +47,13 @@ describe('the meaning of a code', () => {
     expect(() => new OwnerTokenError(wrong, '')).not.toThrow(CANARY);
   });
 
-  it('the meaning of a code is not what every object has', () => {
+  it('is not what every object has', () => {
     for (const name of ['constructor', 'toString', '__proto__']) {
       expect(() => new OwnerTokenError(name as OwnerTokenErrorCode, '')).toThrow('unknown OwnerTokenError code');
     }
   });
 
-  it('the meaning of a code follows the scope that a failure is attributed to, unless it names its own cause', () => {
+  it('follows the scope that a failure is attributed to, unless it names its own cause', () => {
     const inScopes = (code: OwnerTokenErrorCode) =>
       (['owner', 'client', 'endpoint'] as const).map((scope) => codeInScope(code, scope));
     for (const code of ['owner_refused', 'client_refused', 'endpoint_unavailable', 'invalid_response'] as const) {
@@ -64,14 +64,11 @@ describe('the meaning of a code', () => {
     }
   });
 
-  it.each(['owner', 'client', 'endpoint'] as const)(
-    'the meaning of a code says what a given scope says: %s',
-    (failureScope) => {
-      const error = new OwnerTokenError('endpoint_unavailable', '', { failureScope, oauthError: 'invalid_grant' });
-      expect(error.failureScope).toBe(failureScope);
-      expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: failureScope, isGiven: true });
-    },
-  );
+  it.each(['owner', 'client', 'endpoint'] as const)('says what a given scope says: %s', (failureScope) => {
+    const error = new OwnerTokenError('endpoint_unavailable', '', { failureScope, oauthError: 'invalid_grant' });
+    expect(error.failureScope).toBe(failureScope);
+    expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: failureScope, isGiven: true });
+  });
 
   it.each([
     ['invalid_grant', 'owner'],
@@ -80,7 +77,7 @@ describe('the meaning of a code', () => {
     ['invalid_client', 'client'],
     ['key_was_revoked', 'client'],
     [CANARY, 'client'],
-  ])('the meaning of a code of a refusal with the OAuth error %s speaks of the %s', (oauthError, scope) => {
+  ])('of a refusal with the OAuth error %s speaks of the %s', (oauthError, scope) => {
     const error = new OwnerTokenError('owner_refused', '', { oauthError });
     expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope, isGiven: false });
   });
@@ -97,7 +94,7 @@ describe('an error', () => {
     cause: new RangeError(CANARY),
   };
 
-  it('an error keeps the facts it was given, and dates itself where it got no date', () => {
+  it('keeps the facts it was given, and dates itself where it got no date', () => {
     const { cause: _, ...kept } = facts;
     expect(new OwnerTokenError('rate_limited', 'why', facts)).toMatchObject({ ...kept, cause: { name: 'RangeError' } });
     const before = Date.now();
@@ -107,7 +104,7 @@ describe('an error', () => {
     expect(bare.cause).toBeUndefined();
   });
 
-  it('an error drops an OAuth error that looks like none', () => {
+  it('drops an OAuth error that looks like none', () => {
     expect(new OwnerTokenError('owner_refused', '', { oauthError: CANARY }).oauthError).toBeUndefined();
   });
 
@@ -119,16 +116,16 @@ describe('an error', () => {
     [Number.POSITIVE_INFINITY, undefined],
     [Number.NaN, undefined],
     ['5000', undefined],
-  ])('an error takes a retryAfterMs of %s as %s', (given, kept) => {
+  ])('takes a retryAfterMs of %s as %s', (given, kept) => {
     expect(new OwnerTokenError('rate_limited', '', { retryAfterMs: given as number }).retryAfterMs).toBe(kept);
   });
 
-  it.each([null, 'nobody', 'constructor', 7, ['client']])('an error refuses the failure scope %j', (failureScope) => {
+  it.each([null, 'nobody', 'constructor', 7, ['client']])('refuses the failure scope %j', (failureScope) => {
     const wrong = { failureScope: failureScope as 'owner' };
     expect(() => new OwnerTokenError('rate_limited', '', wrong)).toThrow('unknown failureScope; expected one of owner');
   });
 
-  it('an error reads each option once, so that a changing getter smuggles nothing in', () => {
+  it('reads each option once, so that a changing getter smuggles nothing in', () => {
     let reads = 0;
     const changing = {
       get oauthError() {
@@ -142,13 +139,13 @@ describe('an error', () => {
     expect(error).toMatchObject({ oauthError: 'invalid_grant', retryAfterMs: 5_000 });
   });
 
-  it('an error is whole as JSON, its message included', () => {
+  it('is whole as JSON, its message included', () => {
     const shown = JSON.parse(JSON.stringify(new OwnerTokenError('rate_limited', 'why', facts)));
     expect(shown).toMatchObject({ name: 'OwnerTokenError', code: 'rate_limited', message: 'why', status: 503 });
     expect(JSON.stringify(shown)).not.toContain(CANARY);
   });
 
-  it('an error is restated with other facts of place and time, and all else as it was', () => {
+  it('is restated with other facts of place and time, and all else as it was', () => {
     const error = new OwnerTokenError('rate_limited', 'why', facts);
     const again = OwnerTokenError.restated(error, { message: 'again', owner: 'owner_y', retryAtMs: undefined });
     expect(again).not.toBe(error);
@@ -159,7 +156,7 @@ describe('an error', () => {
     expect(OwnerTokenError.restated(error, {}).message).toBe('why');
   });
 
-  it('an error escalates after restating like the original, unless its scope was given then or before', () => {
+  it('escalates after restating like the original, unless its scope was given then or before', () => {
     const timeout = new OwnerTokenError('endpoint_unavailable', '');
     const again = OwnerTokenError.restated(timeout, {});
     expect(again.failureScope).toBe('owner');

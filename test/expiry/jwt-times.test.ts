@@ -4,22 +4,22 @@ import { jwtTimes } from '../../src/expiry/jwt-times.ts';
 import { jwt } from '../helpers/jwt.ts';
 
 describe('jwtTimes', () => {
-  it('jwtTimes reads exp and iat, or whichever is there', () => {
+  it('reads exp and iat, or whichever is there', () => {
     expect(jwtTimes(jwt({ iat: 1, exp: 2 }))).toEqual({ issuedAtMs: 1000, expiresAtMs: 2000 });
     expect(jwtTimes(jwt({ exp: 2 }))).toEqual({ expiresAtMs: 2000 });
     expect(jwtTimes(jwt({}))).toEqual({});
   });
 
-  it('jwtTimes takes any time that a Date can hold', () => {
+  it('takes any time that a Date can hold', () => {
     expect(jwtTimes(jwt({ iat: -8.64e12, exp: 8.64e12 }))).toEqual({ issuedAtMs: -8.64e15, expiresAtMs: 8.64e15 });
     expect(jwtTimes(jwt({ exp: 8.64e12 + 0.001 }))).toEqual({});
   });
 
-  it('jwtTimes takes an unsecured JWT, whose third part is empty', () => {
+  it('takes an unsecured JWT, whose third part is empty', () => {
     expect(jwtTimes(jwt({ exp: 2 }).replace(/\.[^.]*$/, '.'))).toEqual({ expiresAtMs: 2000 });
   });
 
-  it('jwtTimes reads claims that begin with white space', () => {
+  it('reads claims that begin with white space', () => {
     for (const space of [' ', '\n', '\t', '\r\n']) {
       expect(jwtTimes(jwt(0, () => `${space}{"exp":2}`))).toEqual({ expiresAtMs: 2000 });
     }
@@ -39,7 +39,7 @@ describe('jwtTimes', () => {
     expect(jwtTimes(token)).toBeUndefined();
   });
 
-  it('jwtTimes never throws, and returns only sane times', () => {
+  it('never throws, and returns only sane times', () => {
     const payload = fc.oneof(
       fc.string(),
       fc.json(),

@@ -261,7 +261,7 @@ describe('evidence', () => {
 });
 
 describe('a snapshot', () => {
-  it('a snapshot carries what was learned over a restart, as JSON', () => {
+  it('carries what was learned over a restart, as JSON', () => {
     const policy = learnedLifetime();
     endAt(policy, HOUR_MS);
     const saved = JSON.stringify(policy.snapshot());

@@ -71,19 +71,19 @@ describe('planLife', () => {
     expect(plan(40 * 86_400_000).expiresAtMs).toBe(NOW_MS + 40 * 86_400_000 - 10_000);
   });
 
-  it('planLife draws the refresh point within the refresh window, counted from the request', () => {
+  it('draws the refresh point within the refresh window, counted from the request', () => {
     expect(plan(100_000, 0).refreshAtMs).toBe(NOW_MS + 60_000);
     expect(plan(100_000, 0.5).refreshAtMs).toBe(NOW_MS + 70_000);
     expect(plan(100_000, 1 - 1e-12).refreshAtMs).toBeCloseTo(NOW_MS + 80_000, 0);
   });
 
-  it('planLife draws one random number', () => {
+  it('draws one random number', () => {
     let draws = 0;
     planLife({ requestedAtMs: 0, lifetimeMs: 1000, refreshWindow: [0.6, 0.8], random: () => ++draws / 10 });
     expect(draws).toBe(1);
   });
 
-  it('planLife never refreshes past the end', () => {
+  it('never refreshes past the end', () => {
     expect(plan(1000, 0.9, [0.9, 1])).toEqual({ refreshAtMs: NOW_MS + 950, expiresAtMs: NOW_MS + 950 });
   });
 

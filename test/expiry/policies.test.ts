@@ -68,13 +68,13 @@ describe('E1: expires_in as it comes', () => {
 describe('expiresIn', () => {
   const response = { ttl: 5, data: { expires_in: 60 }, 'data.flat': 7, nothing: null };
 
-  it('expiresIn reads another field, in another unit', () => {
+  it('reads another field, in another unit', () => {
     expect(expiresIn({ field: 'ttl' }).lifetimeMs({ token: 't', response })).toBe(5000);
     expect(expiresIn({ field: 'ttl', unit: 'ms' }).lifetimeMs({ token: 't', response })).toBe(5);
     expect(expiresIn({ field: 'ttl', unit: 'min' }).lifetimeMs({ token: 't', response })).toBe(300_000);
   });
 
-  it('expiresIn reads a refresh hint in the unit of the lifetime: refresh_in, or else refresh_after', () => {
+  it('reads a refresh hint in the unit of the lifetime: refresh_in, or else refresh_after', () => {
     const of = (fields: object, options = {}) =>
       expiresIn(options).lifetimeMs({ token: 't', response: { expires_in: 3600, ...fields } });
     expect(of({ refresh_in: 1800 })).toEqual({ lifetimeMs: 3_600_000, refreshAfterMs: 1_800_000 });
@@ -94,7 +94,7 @@ describe('expiresIn', () => {
     ['expires_in', {}, undefined],
     ['refresh_in', { expires_in: 3600 }, 3_600_000],
     ['refresh_after', { expires_in: 3600 }, 3_600_000],
-  ])('expiresIn ignores %s of Object.prototype', (name, response, lifetimeMs) => {
+  ])('ignores %s of Object.prototype', (name, response, lifetimeMs) => {
     Object.defineProperty(Object.prototype, name, { value: 60, configurable: true });
     try {
       expect(expiresIn().lifetimeMs({ token: 't', response })).toBe(lifetimeMs);
@@ -115,7 +115,7 @@ describe('expiresIn', () => {
     );
   });
 
-  it('expiresIn follows a path through own properties of objects only', () => {
+  it('follows a path through own properties of objects only', () => {
     const at = (field: string) => expiresIn({ field }).lifetimeMs({ token: 't', response });
     expect(at('data.expires_in')).toBe(60_000);
     expect(at('ttl.expires_in')).toBeUndefined();
@@ -132,7 +132,7 @@ describe('expiresIn', () => {
     [{ unit: ['s'] }, "unit: expected 'ms', 's' or 'min'"],
     [{ felid: 'ttl' }, 'felid: unknown option; expected one of field, unit'],
     [null, 'options: expected an object'],
-  ])('expiresIn refuses %j', (options, problem) => {
+  ])('refuses %j', (options, problem) => {
     expect(codeOf(() => expiresIn(options as never))).toBe('invalid_options');
     expect(() => expiresIn(options as never)).toThrow(`expiresIn: invalid options:\n  - ${problem}`);
   });
@@ -185,7 +185,7 @@ describe('E5: what a JWT says of itself', () => {
 });
 
 describe('fixedLifetime and untilRejected', () => {
-  it('fixedLifetime and untilRejected say the same of every token', () => {
+  it('say the same of every token', () => {
     expect(fixedLifetime(60_000).lifetimeMs({ token: 't', response: { expires_in: 5 } })).toBe(60_000);
     expect(untilRejected().lifetimeMs({ token: 't', response: { expires_in: 5 } })).toBe(Number.POSITIVE_INFINITY);
   });
@@ -213,20 +213,20 @@ describe('firstKnown', () => {
     values.map((value) => ({ lifetimeMs: () => value as number }));
   const first = (...values: unknown[]) => firstKnown(...saying(...values)).lifetimeMs({ token: 't' });
 
-  it('firstKnown gives the first lifetime that is usable', () => {
+  it('gives the first lifetime that is usable', () => {
     expect(first(undefined, 5000, 6000)).toBe(5000);
     expect(first(Number.NaN, -1, Number.MAX_VALUE, 6000)).toBe(6000);
     expect(first(undefined, Number.POSITIVE_INFINITY)).toBe(Number.POSITIVE_INFINITY);
   });
 
-  it('firstKnown gives the first stated lifetime where none is usable', () => {
+  it('gives the first stated lifetime where none is usable', () => {
     expect(first(undefined, Number.NaN, -1)).toBeNaN();
     expect(first(0, Number.NaN)).toBe(0);
     expect(first(undefined, undefined)).toBeUndefined();
     expect(() => firstKnown()).toThrow('firstKnown: expected one or more policies');
   });
 
-  it('firstKnown asks no policy after the first usable lifetime', () => {
+  it('asks no policy after the first usable lifetime', () => {
     const never: ExpiryPolicy = { lifetimeMs: () => expect.unreachable() };
     expect(firstKnown(...saying(5), never).lifetimeMs({ token: 't' })).toBe(5);
   });
@@ -242,7 +242,7 @@ describe('firstKnown', () => {
     expect(policy.lifetimeMs({ token: 'opaque', response: {} })).toBeUndefined();
   });
 
-  it('firstKnown hands evidence to every policy that wants it', () => {
+  it('hands evidence to every policy that wants it', () => {
     const heard: string[] = [];
     const learner = (name: string): ExpiryPolicy => ({
       lifetimeMs: () => undefined,
@@ -255,12 +255,12 @@ describe('firstKnown', () => {
     expect(heard).toEqual(['a accepted 1', 'b accepted 1', 'a rejected 2', 'b rejected 2']);
   });
 
-  it('firstKnown throws what a policy throws', () => {
+  it('throws what a policy throws', () => {
     const broken = { lifetimeMs: () => expect.fail('broken') } satisfies ExpiryPolicy;
     expect(() => firstKnown(broken, fixedLifetime(5)).lifetimeMs({ token: 't' })).toThrow('broken');
   });
 
-  it.each([undefined, {}, () => 5, 'expiresIn'])('firstKnown refuses %s as a policy', (policy) => {
+  it.each([undefined, {}, () => 5, 'expiresIn'])('refuses %s as a policy', (policy) => {
     expect(codeOf(() => firstKnown(fixedLifetime(5), policy as never))).toBe('invalid_options');
     expect(() => firstKnown(policy as never)).toThrow('firstKnown: expected one or more policies');
   });

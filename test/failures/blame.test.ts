@@ -107,7 +107,7 @@ const open = (error = DOWN) => checking(error).trialFails('y', error).asked('x')
 const openAtStart = () => new Story().fails('0123456789');
 
 describe('while the circuit is closed', () => {
-  it('while the circuit is closed, anything may start and nothing is due', () => {
+  it('anything may start and nothing is due', () => {
     const { blame } = new Story();
     expect([mayStart(blame), trialDueAtMs(blame), refusingCircuit(blame, 0)]).toEqual([true, undefined, undefined]);
     expect(blame).toMatchObject({ state: { phase: 'closed', suspects: [] }, canaries: [] });
@@ -120,7 +120,7 @@ describe('while the circuit is closed', () => {
     expect(new Story().succeeds(...many).blame.canaries).toEqual(many.slice(1).reverse());
   });
 
-  it('while the circuit is closed, a success clears the suspects, but is no reason to trust the service', () => {
+  it('a success clears the suspects, but is no reason to trust the service', () => {
     const { blame } = known().fails('ab').succeeds('x');
     expect([blame.state, blame.newestSuccess, blame.trust.untilMs]).toEqual([
       ...[{ phase: 'closed', suspects: [] }, 5, -Infinity],
@@ -220,7 +220,7 @@ describe('a check by canaries', () => {
     expect(mayStart(known().slow('abc').asked('y').fails('d').blame)).toBe(false);
   });
 
-  it('a check by canaries begins anew each time: no canary of an earlier check counts', () => {
+  it('begins anew each time: no canary of an earlier check counts', () => {
     const story = checking().trialFails('y').asked('x').succeeds('z');
     story.nowMs = 1_000;
     story.fails('def');
@@ -349,7 +349,7 @@ describe('an open circuit', () => {
     expect(due(open()).asked('y').trialFails('y').facts.asked).toEqual(['y']);
   });
 
-  it('an open circuit refuses calls if its pause lasts longer than a second; others may wait', () => {
+  it('refuses calls if its pause lasts longer than a second; others may wait', () => {
     const { blame } = open(REFUSED);
     expect([-1, 0, 1].map((nowMs) => refusingCircuit(blame, nowMs)?.scope)).toEqual(['client', undefined, undefined]);
   });
@@ -486,7 +486,7 @@ it('the end of a pause changes nothing once the circuit has closed, and no canar
 });
 
 describe('before anyone has succeeded', () => {
-  it('before anyone has succeeded, the pause doubles with each trial that fails', () => {
+  it('the pause doubles with each trial that fails', () => {
     const story = openAtStart();
     for (const expectedMs of [1_000, 2_000, 4_000]) {
       story.is({ kind: 'due' }).asked('a').trialFails('a');
@@ -494,7 +494,7 @@ describe('before anyone has succeeded', () => {
     }
   });
 
-  it('before anyone has succeeded, one in two refused calls is admitted, later one in twenty', () => {
+  it('one in two refused calls is admitted, later one in twenty', () => {
     const story = openAtStart();
     const gaps: number[] = [];
     for (let call = 1, last = 0; call <= 2_000; call++) {
@@ -524,11 +524,11 @@ describe('an owner that is forgotten', () => {
     ['a suspect', () => known().fails('ab'), 'a', { suspects: ['b'], canaries: ['y', 'x'] }],
     ['a canary', () => known().fails('ab'), 'y', { suspects: ['a', 'b'], canaries: ['x'] }],
     ['a canary that is asked', () => checking(), 'y', { canaries: ['x'], asked: [], outstanding: 1 }],
-  ])('an owner that is forgotten is no longer %s', (_, story, owner, expected) => {
+  ])('is no longer %s', (_, story, owner, expected) => {
     expect(story().is({ kind: 'forgotten', owner }).facts).toMatchObject(expected);
   });
 
-  it('an owner that is forgotten and was neither a suspect nor a canary changes nothing', () => {
+  it('and was neither a suspect nor a canary changes nothing', () => {
     const story = checking();
     const before = structuredClone(story.blame);
     story.is({ kind: 'forgotten', owner: 'z' });

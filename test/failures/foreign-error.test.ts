@@ -153,17 +153,14 @@ it('headers of an unknown form do not hide the status, and endless ones end', as
 describe('an HTML page', () => {
   const page = '<!DOCTYPE html><html><body>Request blocked</body></html>';
 
-  it.each(['axios', 'got', 'ofetch', 'undici'])(
-    'an HTML page with a 403, for %s, is a gateway speaking',
-    async (client) => {
-      expect(await read(client, status(403, page, { 'content-type': 'text/html' }))).toMatchObject({
-        code: 'invalid_response',
-        status: 403,
-      });
-    },
-  );
+  it.each(['axios', 'got', 'ofetch', 'undici'])('with a 403, for %s, is a gateway speaking', async (client) => {
+    expect(await read(client, status(403, page, { 'content-type': 'text/html' }))).toMatchObject({
+      code: 'invalid_response',
+      status: 403,
+    });
+  });
 
-  it.each(['got', 'openid-client'])('an HTML page with a 200, for %s, is an unusable answer', async (client) => {
+  it.each(['got', 'openid-client'])('with a 200, for %s, is an unusable answer', async (client) => {
     expect(await read(client, status(200, page, { 'content-type': 'text/html' }))).toMatchObject({
       code: 'invalid_response',
     });
@@ -205,7 +202,7 @@ describe('a thrown value', () => {
       new Error('x', { cause: coded('UND_ERR_ABORTED') }),
       { code: 'endpoint_unavailable' },
     ],
-  ])('a thrown value with %s is read', (_what, thrown, expected) => {
+  ])('with %s is read', (_what, thrown, expected) => {
     expect(readForeignError(thrown, NOW_MS)).toMatchObject(expected);
   });
 
@@ -227,11 +224,11 @@ describe('a thrown value', () => {
         },
       ),
     ],
-  ])('a thrown value with %s is not read', (_what, thrown) => {
+  ])('with %s is not read', (_what, thrown) => {
     expect(readForeignError(thrown, NOW_MS)).toBeUndefined();
   });
 
-  it('a thrown value with endless causes ends all the same', () => {
+  it('with endless causes ends all the same', () => {
     const ring: Record<string, unknown> = { status: 429 };
     ring.cause = ring;
     expect(readForeignError(ring, NOW_MS)).toMatchObject({ code: 'rate_limited', retryAfterMs: undefined });

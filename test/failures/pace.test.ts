@@ -46,7 +46,7 @@ const SHARE = 1 - 0.95 ** 4;
 const less = (perSecond: number) => expect.closeTo(perSecond * (1 - SHARE), 6);
 
 describe('the quota', () => {
-  it('the quota spaces requests evenly from the first one on, and saves nothing up', () => {
+  it('spaces requests evenly from the first one on, and saves nothing up', () => {
     const pacing = new Pacing(50);
     expect(isPaced(pacing.pace)).toBe(false);
     expect(pacing.sent(1_000).pace.nextStartMs).toBe(1_020);
@@ -59,7 +59,7 @@ describe('the quota', () => {
     expect(initialPace().nextStartMs).toBeLessThan(0);
   });
 
-  it('the quota binds where the learned rate is higher, and the learned rate where that is lower', () => {
+  it('binds where the learned rate is higher, and the learned rate where that is lower', () => {
     expect(new Pacing(10).sent(0, 100).busy(500, 4).sent(600).pace.nextStartMs).toBe(100 * 100 + 100);
     const { pace } = new Pacing(1_000).sent(0, 100).busy(500, 4);
     pace.nextStartMs = 0;
@@ -88,7 +88,7 @@ describe('the rate', () => {
       },
     ],
     ['any number of other failures', () => new Pacing().sent(0, 100).refused(500, 50)],
-  ])('the rate is not cut for %s', (_, pacing) => {
+  ])('is not cut for %s', (_, pacing) => {
     expect(isPaced(pacing().pace)).toBe(false);
   });
 
@@ -133,7 +133,7 @@ describe('the rate', () => {
       20 + 0.75 * 40,
     ],
   ] as const)(
-    'the rate is cut at four 429s in a row to what was sent, less their share: a burst %s',
+    'is cut at four 429s in a row to what was sent, less their share: a burst %s',
     (_, nowMs, bursts, perSecond) => {
       const pacing = new Pacing();
       for (const [atMs, count] of bursts) pacing.sent(atMs, count);
@@ -143,7 +143,7 @@ describe('the rate', () => {
     },
   );
 
-  it('the rate is cut again after half a second, by the share of 429s, and never below five a second', () => {
+  it('is cut again after half a second, by the share of 429s, and never below five a second', () => {
     const pacing = new Pacing().sent(0, 100).busy(500, 4);
     const first = pacing.pace.perSecond;
     expect(pacing.busy(999, 40).pace.perSecond).toBe(first);
@@ -152,7 +152,7 @@ describe('the rate', () => {
     expect(pacing.pace.perSecond).toBe(5);
   });
 
-  it('the rate is cut from the learned one where less than that was sent', () => {
+  it('is cut from the learned one where less than that was sent', () => {
     const pacing = new Pacing().sent(0, 100).busy(500, 4).sent(900, 200);
     expect(pacing.busy(1_000, 4).pace.perSecond).toEqual(expect.closeTo(200 * (1 - SHARE) ** 2, 6));
   });
@@ -161,7 +161,7 @@ describe('the rate', () => {
     ['right then', 1_000, 0.9 * 80],
     ['two seconds later', 3_000, 0.9 * 80 * 0.9 ** 2],
     ['a minute later', 61_000, 5],
-  ])('the rate is not cut below nine tenths of the best rate of tokens, which fades: %s', (_, nowMs, expected) => {
+  ])('is not cut below nine tenths of the best rate of tokens, which fades: %s', (_, nowMs, expected) => {
     const pacing = new Pacing().issued(500).issued(1_000, 79).sent(nowMs).busy(nowMs, 40);
     expect(pacing.pace.perSecond).toEqual(expect.closeTo(expected, 6));
   });
@@ -178,7 +178,7 @@ describe('the rate', () => {
   it.each([
     ['tokens', (pacing: Pacing, nowMs: number) => pacing.issued(nowMs)],
     ['other failures', (pacing: Pacing, nowMs: number) => pacing.refused(nowMs)],
-  ])('the rate rises by a tenth each second while there are %s, without a jump after a silence', (_, answer) => {
+  ])('rises by a tenth each second while there are %s, without a jump after a silence', (_, answer) => {
     const pacing = new Pacing().sent(0, 100).busy(500, 4);
     const cut = pacing.pace.perSecond;
     answer(answer(pacing, 1_000), 1_500);
@@ -188,20 +188,20 @@ describe('the rate', () => {
     expect(pacing.pace.raisedAtMs).toBe(9_500);
   });
 
-  it('the rate does not rise with a 429', () => {
+  it('does not rise with a 429', () => {
     const pacing = new Pacing().sent(0, 100).busy(500, 4);
     const cut = pacing.pace.perSecond;
     expect(pacing.busy(900).pace.perSecond).toBe(cut);
   });
 
-  it('the rate is forgotten once a minute has passed since the last cut', () => {
+  it('is forgotten once a minute has passed since the last cut', () => {
     const pacing = new Pacing().sent(0, 100).busy(500, 4);
     expect(isPaced(pacing.sent(60_500).pace)).toBe(true);
     expect(isPaced(pacing.sent(60_501).pace)).toBe(false);
     expect(pacing.sent(70_000).pace.nextStartMs).toBe(70_000);
   });
 
-  it('the rate is forgotten with its share of 429s where it was learned from an outage', () => {
+  it('is forgotten with its share of 429s where it was learned from an outage', () => {
     const pacing = new Pacing(20).sent(0, 100).busy(500, 6);
     paceRestarted(pacing.pace);
     expect(pacing.pace).toMatchObject({ busyShare: 0, quotaPerSecond: 20, perSecond: Number.POSITIVE_INFINITY });

@@ -25,7 +25,7 @@ describe('the pause of an owner', () => {
     ['a failure put at its owner', failure('endpoint_unavailable', { failureScope: 'owner' }), false, [1_000], 300_000],
     ['an immediate failure of the endpoint', DOWN, false, [100, 200, 400], 30_000],
     ['a hang', DOWN, true, [1_000, 2_000, 4_000], 30_000],
-  ] as const)('the pause of an owner after %s doubles from its base up to its cap', (_, error, hung, first, capMs) => {
+  ] as const)('after %s doubles from its base up to its cap', (_, error, hung, first, capMs) => {
     expect(first.map((_length, n) => lengthMs(error, n + 1, hung))).toEqual(first);
     expect(lengthMs(error, 41, hung)).toBe(capMs);
   });
@@ -34,14 +34,11 @@ describe('the pause of an owner', () => {
     ['the base of owners is shorter than that of other failures', { baseMs: 10, capMs: 80 }, 1, 10],
     ['the cap of owners is shorter than that of endpoints', { baseMs: 10, capMs: 80 }, 9, 80],
     ['the base of owners is longer than the cap of endpoints', { baseMs: 50_000, capMs: 90_000 }, 41, 50_000],
-  ])(
-    'the pause of an owner after a failure of the endpoint stays within its range where %s',
-    (_, owner, count, expectedMs) => {
-      expect(lengthMs(DOWN, count, false, { ...RANGES, owner })).toBe(expectedMs);
-    },
-  );
+  ])('after a failure of the endpoint stays within its range where %s', (_, owner, count, expectedMs) => {
+    expect(lengthMs(DOWN, count, false, { ...RANGES, owner })).toBe(expectedMs);
+  });
 
-  it.each([REFUSED, DOWN])('the pause of an owner is as long as Retry-After says, whatever its cap', ({ code }) => {
+  it.each([REFUSED, DOWN])('is as long as Retry-After says, whatever its cap', ({ code }) => {
     const error = new OwnerTokenError(code, 'no', { retryAfterMs: 3_600_000 });
     expect(ownerPause(error, 5, true, RANGES, NOW_MS, 0)).toEqual({
       error,
@@ -62,39 +59,33 @@ describe('the pause of a circuit', () => {
   it.each([
     ['client', REFUSED, 'client_refused', [1_000, 2_000, 4_000], 60_000],
     ['endpoint', DOWN, 'endpoint_unavailable', [500, 1_000, 2_000], 30_000],
-  ] as const)(
-    'the pause of a circuit of the %s doubles from its base up to its cap, with the code of its scope',
-    (...row) => {
-      const [scope, error, code, first, capMs] = row;
-      for (const [n, lengthMs] of [...first.entries(), [40, capMs] as const]) {
-        const { retryAtMonotonicMs, ...rest } = pause(scope, error, n + 1);
-        expect(retryAtMonotonicMs - NOW_MS).toBe(lengthMs);
-        expect(rest).toMatchObject({ count: n + 1, error: { code, failureScope: scope, message: 'no' } });
-      }
-    },
-  );
+  ] as const)('of the %s doubles from its base up to its cap, with the code of its scope', (...row) => {
+    const [scope, error, code, first, capMs] = row;
+    for (const [n, lengthMs] of [...first.entries(), [40, capMs] as const]) {
+      const { retryAtMonotonicMs, ...rest } = pause(scope, error, n + 1);
+      expect(retryAtMonotonicMs - NOW_MS).toBe(lengthMs);
+      expect(rest).toMatchObject({ count: n + 1, error: { code, failureScope: scope, message: 'no' } });
+    }
+  });
 
   it.each([
     [1_000, 0.5, 1_000],
     [60_000, 0, 60_000],
     [60_001, 0, 60_000],
     [3_600_000, 0, 60_000],
-  ])(
-    'the pause of a circuit lasts as long as a Retry-After of %d ms, up to a minute',
-    (retryAfterMs, jitter, expectedMs) => {
-      const { retryAtMonotonicMs } = pause('endpoint', failure('endpoint_unavailable', { retryAfterMs }), 1, jitter);
-      expect(retryAtMonotonicMs - NOW_MS).toBe(expectedMs);
-    },
-  );
+  ])('lasts as long as a Retry-After of %d ms, up to a minute', (retryAfterMs, jitter, expectedMs) => {
+    const { retryAtMonotonicMs } = pause('endpoint', failure('endpoint_unavailable', { retryAfterMs }), 1, jitter);
+    expect(retryAtMonotonicMs - NOW_MS).toBe(expectedMs);
+  });
 
-  it('the pause of a circuit doubles with every second failed trial while canaries and callers take turns', () => {
+  it('doubles with every second failed trial while canaries and callers take turns', () => {
     const lengthsMs = [1, 2, 3, 4, 5].map(
       (count) => circuitPause('endpoint', DOWN, count, true, RANGES, NOW_MS, 1).retryAtMonotonicMs - NOW_MS,
     );
     expect(lengthsMs).toEqual([500, 500, 1_000, 1_000, 2_000]);
   });
 
-  it('the pause of a circuit is not shortened by Retry-After', () => {
+  it('is not shortened by Retry-After', () => {
     const { retryAtMonotonicMs } = pause('client', failure('owner_refused', { retryAfterMs: 1_000 }), 4);
     expect(retryAtMonotonicMs - NOW_MS).toBe(8_000);
   });
@@ -109,7 +100,7 @@ describe('the jitter', () => {
     expect(drawLength(1, RANGES.client, jitter)).toBe(expectedMs);
   });
 
-  it('the jitter takes half of the cap at most, after any number of failures', () => {
+  it('takes half of the cap at most, after any number of failures', () => {
     expect(drawLength(100_000, RANGES.client, 0)).toBe(30_000);
   });
 });

@@ -141,7 +141,7 @@ describe('a request is slow', () => {
 });
 
 describe('a failed request is sent again', () => {
-  it('a failed request is sent again after 50 to 150 ms, and costs one retry of the budget', () => {
+  it('after 50 to 150 ms, and costs one retry of the budget', () => {
     for (const [jitter, expectedMs] of [
       [0, 50],
       [0.5, 100],
@@ -181,7 +181,7 @@ describe('a failed request is sent again', () => {
     expect(story.fails('z').step.resendAfterMs).toBeUndefined();
   });
 
-  it('a failed request is sent again even if canaries are asked because of it', () => {
+  it('even if canaries are asked because of it', () => {
     const story = rich().fails('abc');
     expect(story.step).toMatchObject({ resendAfterMs: 150, askCanary: true });
   });
@@ -206,16 +206,13 @@ describe('a failed request is sent again', () => {
     ['a 429', 5, BUSY, undefined],
     ['a 503', 4, down({ status: 503 }), 150],
     ['a 500', 1, down({ status: 500 }), undefined],
-  ])(
-    'a failed request is sent again while requests are paced, up to five times: %s after %s resends',
-    (_, resends, error, expected) => {
-      expect(paced().fails('z', error, { resends }).step.resendAfterMs).toBe(expected);
-    },
-  );
+  ])('while requests are paced, up to five times: %s after %s resends', (_, resends, error, expected) => {
+    expect(paced().fails('z', error, { resends }).step.resendAfterMs).toBe(expected);
+  });
 });
 
 describe('the pace', () => {
-  it('the pace is learned from every failure of an owner, not from its first one alone', () => {
+  it('is learned from every failure of an owner, not from its first one alone', () => {
     const shareAfter = (ownerFailures: number) => rich().fails('a', BUSY, { ownerFailures }).health.pace.busyShare;
     expect([0, 1, 20].map(shareAfter)).toEqual([0.05, 0.05, 0.05]);
   });
@@ -226,17 +223,17 @@ describe('the pace', () => {
     ['a 503 with Retry-After', false, down({ status: 503, retryAfterMs: 1_000 })],
     ['a 500', false, down({ status: 500 })],
     ['a refusal', false, REFUSED],
-  ])('the pace is learned from 429s and 503s alone, so from %s: %s', (_, isBusy, error) => {
+  ])('is learned from 429s and 503s alone, so from %s: %s', (_, isBusy, error) => {
     expect(rich().fails('a', error).health.pace.busyShare > 0).toBe(isBusy);
   });
 
-  it('the pace forgets the 429s before a success that ends a check: they were their owners’ own', () => {
+  it('forgets the 429s before a success that ends a check: they were their owners’ own', () => {
     const shareAfter = (owners: string) => known().fails(owners, BUSY).succeeds().health.pace.busyShare;
     expect(shareAfter('ab')).toBeGreaterThan(0);
     expect(shareAfter('abc')).toBe(0);
   });
 
-  it('the pace has the given quota', () => {
+  it('has the given quota', () => {
     expect(initialHealth(RANGES, 7).pace.quotaPerSecond).toBe(7);
   });
 
@@ -250,7 +247,7 @@ describe('the pace', () => {
     expect(isPaced(paced().succeeds(1))).toBe(true);
   });
 
-  it('the pace is forgotten by resume, and by no other event', () => {
+  it('is forgotten by resume, and by no other event', () => {
     expect(isPaced(paced().is({ kind: 'forgotten', owner: 'a' }))).toBe(true);
     expect(isPaced(paced().is({ kind: 'resumed' }))).toBe(false);
   });

@@ -69,7 +69,7 @@ describe('a refusal', () => {
   const refused = (retryAtMonotonicMs: number, error = down) =>
     refusal({ error, count: 1, retryAtMonotonicMs }, 'owner_y', now);
 
-  it('a refusal is the cached failure with its age, this owner and the time of the next attempt', () => {
+  it('is the cached failure with its age, this owner and the time of the next attempt', () => {
     const error = refused(6_250);
     expect(error).not.toBe(down);
     expect(error).toMatchObject({
@@ -82,21 +82,18 @@ describe('a refusal', () => {
     });
   });
 
-  it.each([5_000, 4_000, 5_099])(
-    'a refusal says to come again in 100 ms at least, though its pause ends at %d',
-    (retryAtMs) => {
-      expect(refused(retryAtMs)).toMatchObject({
-        retryAtMs: now.wallMs + 100,
-        message: 'token requests are paused; next attempt in 0.1 s (last failure 3.0 s ago): it is down',
-      });
-    },
-  );
+  it.each([5_000, 4_000, 5_099])('says to come again in 100 ms at least, though its pause ends at %d', (retryAtMs) => {
+    expect(refused(retryAtMs)).toMatchObject({
+      retryAtMs: now.wallMs + 100,
+      message: 'token requests are paused; next attempt in 0.1 s (last failure 3.0 s ago): it is down',
+    });
+  });
 
   it.each([
     [1_000, '1.0 s ago'],
     [999, 'just now'],
     [-60_000, 'just now'], // the wall clock was set back
-  ])('a refusal after a failure %d ms ago says "%s"', (ageMs, age) => {
+  ])('after a failure %d ms ago says "%s"', (ageMs, age) => {
     const error = new OwnerTokenError('rate_limited', 'wait', { failedAtMs: now.wallMs - ageMs });
     expect(refused(6_000, error).message).toContain(`(last failure ${age}): wait`);
   });

@@ -3,7 +3,7 @@ import { play, playInput, SERIES } from './play.ts';
 import { CORPUS, TARGETS } from './targets/index.ts';
 
 describe('what fuzzing found', () => {
-  it.each(CORPUS)('what fuzzing found in $target does not happen again: $was', async ({ target, input }) => {
+  it.each(CORPUS)('in $target does not happen again: $was', async ({ target, input }) => {
     const found = TARGETS.find(({ name }) => name === target);
     expect(found && (await playInput(found, input))).toBeUndefined();
     expect(found).toBeDefined();
@@ -13,7 +13,7 @@ describe('what fuzzing found', () => {
 describe('a series of random inputs', () => {
   const seed = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
 
-  it.each(TARGETS)(`a series of random inputs finds nothing: $name (FUZZ_SEED=${seed})`, async (target) => {
+  it.each(TARGETS)(`finds nothing: $name (FUZZ_SEED=${seed})`, async (target) => {
     expect(await play(target, seed, (inputs) => inputs === 0)).toEqual({ inputs: SERIES });
   });
 });

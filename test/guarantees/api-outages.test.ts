@@ -48,7 +48,7 @@ describe('P1', () => {
     { minutes: 5, most: 5 },
     { minutes: 20, most: 9 },
   ])(
-    'P1 the API refuses everybody for $minutes min: one request for each time that a token is kept, and the first call after it is served',
+    'the API refuses everybody for $minutes min: one request for each time that a token is kept, and the first call after it is served',
     async ({ minutes, most }) => {
       const { source, accepts, pass } = withApi();
       await pass(MINUTE);
@@ -63,7 +63,7 @@ describe('P1', () => {
   );
 
   it.each([200, 2_000, 8_000])(
-    'P1 the API accepts a token only %i ms after its issue: two requests per life, and every later call is served',
+    'the API accepts a token only %i ms after its issue: two requests per life, and every later call is served',
     async (lateMs) => {
       const { registry, source, clock, accepts, call } = withApi();
       accepts.token = ({ issuedAtMs }) => clock.now() - issuedAtMs >= lateMs;
@@ -78,7 +78,7 @@ describe('P1', () => {
     },
   );
 
-  it('P1 one node of ten refuses every token for five minutes: every call is served by its second attempt, and a 401 costs one request at most', async () => {
+  it('one node of ten refuses every token for five minutes: every call is served by its second attempt, and a 401 costs one request at most', async () => {
     const { source, accepts, pass } = withApi();
     await pass(MINUTE);
     const before = source.calls.length;
@@ -88,7 +88,7 @@ describe('P1', () => {
     expect(source.calls.length - before).toBeLessThanOrEqual(calls / 10);
   });
 
-  it('P1 all tokens are revoked while some owners are being refreshed: each gets a token that works, and none is kept', async () => {
+  it('all tokens are revoked while some owners are being refreshed: each gets a token that works, and none is kept', async () => {
     const { registry, source, clock, accepts, call, pass } = withApi();
     await pass(1_000);
     source.script(undefined);

@@ -10,7 +10,7 @@ import { type ScriptedCall, ScriptedSource } from '../helpers/scripted-source.ts
 const bare401 = () => new OwnerTokenError('owner_refused', 'answered 401', { status: 401 });
 
 describe('M1', () => {
-  it.each([3, 1_000])('M1 %d wrong keys: no healthy owner is refused, each wrong key is its owner’s', async (count) => {
+  it.each([3, 1_000])('%d wrong keys: no healthy owner is refused, each wrong key is its owner’s', async (count) => {
     await using service = await LoopbackService.start();
     service.always((call) => (String(call.accessKey).startsWith('wrong') ? status(401) : token())(call));
     const { registry } = overHttp(service);
@@ -24,7 +24,7 @@ describe('M1', () => {
     await registry.close();
   });
 
-  it('M1 the code follows the scope: in errors, refusals, descriptions, stats and reports', async () => {
+  it('the code follows the scope: in errors, refusals, descriptions, stats and reports', async () => {
     const pauses = { client: { baseMs: 1_000, capMs: 30_000 } };
     const { registry, clock, source } = scripted({ pauses });
     source.script((call) => call.fail(bare401()));
@@ -49,7 +49,7 @@ describe('M1', () => {
     ['rate_limited', 'rate_limited'],
     ['redirect_refused', 'redirect_refused'],
     ['source_failed', 'source_failed'],
-  ] as const)('M1 %s is %s once it is everybody’s', async (code, escalated) => {
+  ] as const)('%s is %s once it is everybody’s', async (code, escalated) => {
     const { registry, clock, source } = scripted();
     source.script((call) => call.fail(new OwnerTokenError(code, 'no')));
     const failureOf = (key: string) => asTimePasses(errorOf(registry.getToken(key)), clock, 100);
@@ -70,7 +70,7 @@ describe('M2', () => {
   };
 
   it.each(Object.keys(ANSWERS).flatMap((answer) => [0.2, 1, 5].map((rate) => [answer, rate] as const)))(
-    'M2 wrong keys of newcomers get %s, %d a second for five minutes: every healthy newcomer is served within a second',
+    'wrong keys of newcomers get %s, %d a second for five minutes: every healthy newcomer is served within a second',
     async (answer, rate) => {
       const { registry, clock, source } = scripted();
       source.script((call) => {
@@ -99,7 +99,7 @@ describe('M2', () => {
     },
   );
 
-  it('M2 a first start among wrong keys: a healthy owner is served soon, and then nobody is refused for another', async () => {
+  it('a first start among wrong keys: a healthy owner is served soon, and then nobody is refused for another', async () => {
     const { registry, clock, source } = scripted();
     source.script((call) => (call.accessKey === 'healthy' ? call.succeed() : call.fail(bare401())));
     for (let wrong = 0; wrong < 30; wrong++) {
@@ -127,7 +127,7 @@ describe('M2', () => {
 });
 
 describe('M3', () => {
-  it('M3 a route that always answers 401 beside twenty that accept: the owner goes on', async () => {
+  it('a route that always answers 401 beside twenty that accept: the owner goes on', async () => {
     const { registry, clock, source } = scripted();
     source.script((call) => call.succeed());
     for (let round = 0; round < 40; round++) {
@@ -139,7 +139,7 @@ describe('M3', () => {
     expect(source.calls).toHaveLength(2);
   });
 
-  it('M3 the same without accept: the owner goes on, and a rejection costs one request at most', async () => {
+  it('the same without accept: the owner goes on, and a rejection costs one request at most', async () => {
     const { registry, clock, source } = scripted();
     source.script((call) => call.succeed());
     for (let round = 0; round < 40; round++) {
@@ -170,7 +170,7 @@ async function inTrial(source = ScriptedSource.answering()) {
 }
 
 describe('M8', () => {
-  it('M8 a caller that waits until retryAtMs while a trial hangs makes a handful of attempts', async () => {
+  it('a caller that waits until retryAtMs while a trial hangs makes a handful of attempts', async () => {
     const { registry, clock, startMs } = await inTrial();
     let attempts = 0;
     while (clock.now() < startMs + 60_000) {
@@ -188,7 +188,7 @@ describe('M8', () => {
     ['its own timeout', 10_000, 10_000],
     ['that of the registry, if its own is longer', 60_000, 30_000],
     ['that of the registry, if its own is none', Number.NaN, 30_000],
-  ])('M8 no caller is told to retry after the trial’s deadline: by %s', async (_, timeoutMs, deadlineMs) => {
+  ])('no caller is told to retry after the trial’s deadline: by %s', async (_, timeoutMs, deadlineMs) => {
     const { registry, clock, source, startMs } = await inTrial(
       Object.assign(ScriptedSource.answering(), { timeoutMs }),
     );

@@ -11,7 +11,7 @@ import { errorOf, keys, overHttp, scripted, tally } from '../helpers/registries.
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 describe('H1', () => {
-  it('H1 20,000 owners through 500 slots, with every kind of failure: neither table of owners grows', async () => {
+  it('20,000 owners through 500 slots, with every kind of failure: neither table of owners grows', async () => {
     const failures = [
       () => new Error('no'),
       () => new OwnerTokenError('endpoint_unavailable', 'no', { failureScope: 'owner' }),
@@ -52,7 +52,7 @@ describe('H1', () => {
     expect(registry.stats()).toMatchObject({ owners: 0, usable: 0, pauses: { owners: 0 } });
   });
 
-  it('H1 ten thousand rejections of one owner are remembered as four', async () => {
+  it('ten thousand rejections of one owner are remembered as four', async () => {
     const { registry } = scripted({}, ScriptedSource.answering());
     await registry.getToken('key-1');
     for (let index = 0; index < 10_000; index++) registry.reject('key-1', `stranger-${index}`);
@@ -71,7 +71,7 @@ it('H2 of 20,000 owners each call is a hit, and asks for nothing', async () => {
 });
 
 describe('H3', () => {
-  it('H3 2,000 registries made and closed, with requests under way, leave no timer, listener or socket', async () => {
+  it('2,000 registries made and closed, with requests under way, leave no timer, listener or socket', async () => {
     await using service = await LoopbackService.start();
     service.always(silence());
     const channels = ['owner-token-registry:lookup', 'tracing:owner-token-registry:request:start'];
@@ -108,7 +108,7 @@ describe('H3', () => {
 });
 
 describe('H4', () => {
-  it('H4 queue full: refused at once with queue_full, and nothing is sent for it', async () => {
+  it('queue full: refused at once with queue_full, and nothing is sent for it', async () => {
     await using service = await LoopbackService.start();
     service.always(silence());
     const { registry } = overHttp(service, { concurrency: 2, maxQueued: 3 });
@@ -130,7 +130,7 @@ describe('H4', () => {
     await registry.close();
   });
 
-  it('H4 a queue full of refreshes still takes a waiting caller, whose token has been served to nobody', async () => {
+  it('a queue full of refreshes still takes a waiting caller, whose token has been served to nobody', async () => {
     const source = ScriptedSource.answering(100);
     const { registry, clock } = scripted({ concurrency: 1, maxQueued: 2 }, source);
     const owners = keys(4);

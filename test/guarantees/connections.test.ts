@@ -94,7 +94,7 @@ it.each([400, 404, 409, 429, 500, 503])('a %i over a used connection is sent onc
 describe('a request for a new connection', () => {
   const fresh = (key: string) => endpoint.requestToken(key, { freshConnection: true });
 
-  it('a request for a new connection uses no idle one, and closes the older ones if it brings a token', async () => {
+  it('uses no idle one, and closes the older ones if it brings a token', async () => {
     await warm(3);
     const before = service.calls.map(({ gone }) => gone);
     await fresh('key');
@@ -105,20 +105,17 @@ describe('a request for a new connection', () => {
     expect(service.connections).toBe(4);
   });
 
-  it.each([400, 401, 408, 429, 503])(
-    'a request for a new connection that is answered by %i closes nothing',
-    async (code) => {
-      await warm(2);
-      service.next(status(code));
-      await failureOf(fresh('key'));
-      await settle();
-      expect([service.connections, service.openConnections]).toEqual([3, 3]);
-      await endpoint.requestToken('next');
-      expect(service.connections).toBe(3);
-    },
-  );
+  it.each([400, 401, 408, 429, 503])('that is answered by %i closes nothing', async (code) => {
+    await warm(2);
+    service.next(status(code));
+    await failureOf(fresh('key'));
+    await settle();
+    expect([service.connections, service.openConnections]).toEqual([3, 3]);
+    await endpoint.requestToken('next');
+    expect(service.connections).toBe(3);
+  });
 
-  it('a request for a new connection reaches the host to which the name leads by now', async () => {
+  it('reaches the host to which the name leads by now', async () => {
     await using moved = await LoopbackService.start();
     await warm(2);
     service.always(status(503));
@@ -135,40 +132,37 @@ describe('a request for a new connection', () => {
     agent.destroy();
   });
 
-  it('a request for a new connection through a fetch is an ordinary one', async () => {
+  it('through a fetch is an ordinary one', async () => {
     endpoint = endpointWith({ fetch });
     expect(await fresh('key')).toHaveProperty('token');
   });
 });
 
 describe('a proxy that answers 407', () => {
-  it.each(['http', 'https'] as const)(
-    'a proxy that answers 407 is named, over undici’s ProxyAgent to an %s service',
-    async (scheme) => {
-      await using proxy = await ConnectProxy.start('http', 'user:password');
-      const dispatcher = new ProxyAgent({ uri: proxy.url, proxyTunnel: true });
-      const through = ((url: string, init: object) =>
-        undiciFetch(url, { ...init, dispatcher })) as unknown as typeof fetch;
-      endpoint = endpointWith({
-        baseUrl: scheme === 'https' ? 'https://api.example.com' : service.url,
-        fetch: through,
-      });
-      await using registry = new OwnerTokenRegistry({ source: endpoint });
-      const expected = {
-        status: 407,
-        code: 'endpoint_unavailable',
-        message: 'a proxy on the way to the token endpoint responded with 407: it wants other credentials',
-      };
-      expect(await failureOf(registry.getToken('key'))).toMatchObject(expected);
-      const source = {
-        requestToken: async () => ({ token: String((await through('https://api.example.com')).status) }),
-      };
-      await using own = new OwnerTokenRegistry({ source });
-      expect(await failureOf(own.getToken('key'))).toMatchObject({
-        status: 407,
-        message: expect.stringMatching(/^a proxy on the way/),
-      });
-      await dispatcher.close();
-    },
-  );
+  it.each(['http', 'https'] as const)('is named, over undici’s ProxyAgent to an %s service', async (scheme) => {
+    await using proxy = await ConnectProxy.start('http', 'user:password');
+    const dispatcher = new ProxyAgent({ uri: proxy.url, proxyTunnel: true });
+    const through = ((url: string, init: object) =>
+      undiciFetch(url, { ...init, dispatcher })) as unknown as typeof fetch;
+    endpoint = endpointWith({
+      baseUrl: scheme === 'https' ? 'https://api.example.com' : service.url,
+      fetch: through,
+    });
+    await using registry = new OwnerTokenRegistry({ source: endpoint });
+    const expected = {
+      status: 407,
+      code: 'endpoint_unavailable',
+      message: 'a proxy on the way to the token endpoint responded with 407: it wants other credentials',
+    };
+    expect(await failureOf(registry.getToken('key'))).toMatchObject(expected);
+    const source = {
+      requestToken: async () => ({ token: String((await through('https://api.example.com')).status) }),
+    };
+    await using own = new OwnerTokenRegistry({ source });
+    expect(await failureOf(own.getToken('key'))).toMatchObject({
+      status: 407,
+      message: expect.stringMatching(/^a proxy on the way/),
+    });
+    await dispatcher.close();
+  });
 });

@@ -84,7 +84,7 @@ function stage(toFail: (key: string) => Fail | undefined, options: Parameters<ty
 
 describe('O1', () => {
   it.each(['One tenant out of order', 'Lone failures', 'Dead keys', 'Outages', 'Limits', 'Latency and volume'])(
-    'O1 %s: nobody is served less or later than without a registry, in the first scene of the arena',
+    '%s: nobody is served less or later than without a registry, in the first scene of the arena',
     async (group) => {
       const [scene] = SCENES[group] ?? [];
       if (!scene) throw new Error(`no scene: ${group}`);
@@ -94,28 +94,25 @@ describe('O1', () => {
 });
 
 describe('O2', () => {
-  it.each(Object.entries(KINDS))(
-    'O2 %s for one owner that polls: everybody else is served at once',
-    async (_, fail) => {
-      const { registry, clock, outcomes, call, pass } = stage((key) => (key === 'ill' ? fail : undefined));
-      for (let second = 0; second < 60; second++) {
-        for (let poll = 0; poll < 5; poll++) call('ill');
-        for (const key of ['known', `new-${second}`]) call(key);
-        await pass(1_000, 20);
-        expect(registry.stats().pauses).not.toMatchObject({ client: {} });
-        expect(registry.stats().pauses).not.toMatchObject({ endpoint: {} });
-      }
-      const others = outcomes.filter(({ key }) => key !== 'ill');
-      expect(others).toHaveLength(120);
-      expect(others.filter(({ tookMs, error }) => error || tookMs > 20)).toEqual([]);
-      await shut(registry, clock);
-    },
-  );
+  it.each(Object.entries(KINDS))('%s for one owner that polls: everybody else is served at once', async (_, fail) => {
+    const { registry, clock, outcomes, call, pass } = stage((key) => (key === 'ill' ? fail : undefined));
+    for (let second = 0; second < 60; second++) {
+      for (let poll = 0; poll < 5; poll++) call('ill');
+      for (const key of ['known', `new-${second}`]) call(key);
+      await pass(1_000, 20);
+      expect(registry.stats().pauses).not.toMatchObject({ client: {} });
+      expect(registry.stats().pauses).not.toMatchObject({ endpoint: {} });
+    }
+    const others = outcomes.filter(({ key }) => key !== 'ill');
+    expect(others).toHaveLength(120);
+    expect(others.filter(({ tookMs, error }) => error || tookMs > 20)).toEqual([]);
+    await shut(registry, clock);
+  });
 });
 
 describe('O3', () => {
   it.each(Object.entries(KINDS))(
-    'O3 %s for one request in a hundred: only the callers that it hits notice',
+    '%s for one request in a hundred: only the callers that it hits notice',
     async (_, fail) => {
       let asked = 0;
       const hit = new Set<string>();
@@ -139,7 +136,7 @@ describe('O3', () => {
 
 describe('O4', () => {
   it.each(['500', '429', 'a refused connection', 'invalid_client', 'a redirect', 'a hang'])(
-    'O4 %s for everybody for five minutes: a tenth of the requests at most, and all are back within the cap',
+    '%s for everybody for five minutes: a tenth of the requests at most, and all are back within the cap',
     async (kind) => {
       let isDown = false;
       const { registry, clock, counts, outcomes, call, pass } = stage(() => (isDown ? KINDS[kind] : undefined));
@@ -174,7 +171,7 @@ describe('O5', () => {
     ['one request at a time', { concurrency: 1 }],
     ['a quota of one request a second', { requestsPerSecond: 1 }],
   ])(
-    'O5 with %s no call waits in the queue longer than maxQueueMs, and those that can be served are',
+    'with %s no call waits in the queue longer than maxQueueMs, and those that can be served are',
     async (_, limit) => {
       const { registry, outcomes, call, pass } = stage(() => undefined, { ...limit, maxQueueMs: 3_000 });
       for (let tick = 0; tick < 100; tick++) {
@@ -191,7 +188,7 @@ describe('O5', () => {
     },
   );
 
-  it('O5 the wait of a request that is sent again counts too', async () => {
+  it('the wait of a request that is sent again counts too', async () => {
     let asked = 0;
     const fail: Fail = (call, clock) => clock.setTimeout(() => failing('rate_limited')(call, clock), 20);
     const { registry, clock, outcomes, call, pass } = stage(() => (++asked > 100 ? fail : undefined), {
@@ -213,7 +210,7 @@ describe('O5', () => {
 });
 
 describe('O6', () => {
-  it.each([1, 4, 16])('O6 a concurrency of %i is never exceeded, but by as many slow requests', async (concurrency) => {
+  it.each([1, 4, 16])('a concurrency of %i is never exceeded, but by as many slow requests', async (concurrency) => {
     let slow = 0;
     const hang: Fail = (call, clock) => clock.setTimeout(() => call.succeed(), 9_000);
     const { registry, counts, call, pass } = stage((key) => (key.startsWith('slow') ? hang : undefined), {

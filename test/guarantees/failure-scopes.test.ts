@@ -18,7 +18,7 @@ async function withCanaries(registry: OwnerTokenRegistry): Promise<AccessToken[]
 }
 
 describe('I1', () => {
-  it('I1 invalid_client: all owners stop within six requests, then one trial per growing interval; a replaced secret ends it', async () => {
+  it('invalid_client: all owners stop within six requests, then one trial per growing interval; a replaced secret ends it', async () => {
     await using service = await LoopbackService.start();
     let secret = 'the-secret';
     const { registry, clock } = overHttp(service, {}, { clientSecret: () => secret });
@@ -67,7 +67,7 @@ describe('I1', () => {
     ['a 401 without a code', status(401)],
     ['405', status(405)],
     ['415', status(415)],
-  ])('I1 %s for everybody opens the client’s circuit, with its code, for everybody', async (_, answer) => {
+  ])('%s for everybody opens the client’s circuit, with its code, for everybody', async (_, answer) => {
     await using service = await LoopbackService.start();
     const { registry } = overHttp(service, { pauses: { client: { baseMs: 10_000, capMs: 60_000 } } });
     await withCanaries(registry);
@@ -85,7 +85,7 @@ describe('I1', () => {
     await registry.close();
   });
 
-  it('I1 at a start, before anyone has succeeded: everybody stops within fifteen requests', async () => {
+  it('at a start, before anyone has succeeded: everybody stops within fifteen requests', async () => {
     const { registry, clock, source } = scripted(
       {},
       failWith(() => new OwnerTokenError('client_refused', 'no')),
@@ -103,7 +103,7 @@ describe('I1', () => {
   it.each([
     ['one owner', (n: number) => n % 300 === 150],
     ['one node of ten', (n: number) => n % 10 === 5],
-  ])('I1 invalid_client for %s stops nobody else', async (_, isRefused) => {
+  ])('invalid_client for %s stops nobody else', async (_, isRefused) => {
     const { registry, clock, source } = scripted();
     let asked = 0;
     const refused = new OwnerTokenError('client_refused', 'no', { status: 401, oauthError: 'invalid_client' });
@@ -123,7 +123,7 @@ describe('I1', () => {
 });
 
 describe('I2', () => {
-  it('I2 one revoked key in 1,000: only that owner fails, quietly and ever more rarely; it recovers by itself', async () => {
+  it('one revoked key in 1,000: only that owner fails, quietly and ever more rarely; it recovers by itself', async () => {
     await using service = await LoopbackService.start();
     let revoked = true;
     let posts = 0;
@@ -176,7 +176,7 @@ describe('I3', () => {
     ['1.5', () => '1.5', 1_500],
     ['an ISO date', (now) => new Date(now + 60_000).toISOString(), 60_000],
     ...['-5', 'soon', ''].map((text): [string, () => string, number] => [`"${text}"`, () => text, 100]),
-  ])('I3 429 with Retry-After of %s: honoured for its owner and clamped; nobody else waits', async (...row) => {
+  ])('429 with Retry-After of %s: honoured for its owner and clamped; nobody else waits', async (...row) => {
     const [, retryAfter, pauseMs] = row;
     await using service = await LoopbackService.start();
     const { registry, clock } = overHttp(service);
@@ -197,7 +197,7 @@ describe('I3', () => {
     await registry.close();
   });
 
-  it('I3 once escalated, Retry-After is honoured for everybody, and a canary asks once a minute', async () => {
+  it('once escalated, Retry-After is honoured for everybody, and a canary asks once a minute', async () => {
     await using service = await LoopbackService.start();
     const { registry, clock } = overHttp(service);
     await withCanaries(registry);
@@ -234,7 +234,7 @@ describe('I4', () => {
   };
 
   it.each(Object.entries(OUTAGES))(
-    'I4 ten minutes of %s, hour-long tokens, 1,000 owners: no failed call, few attempts, fresh soon after',
+    'ten minutes of %s, hour-long tokens, 1,000 owners: no failed call, few attempts, fresh soon after',
     async (_, fail) => {
       const owners = keys(1_000);
       const { registry, clock, source } = scripted({ random: seeded(4) });
@@ -314,7 +314,7 @@ describe('I4', () => {
 });
 
 describe('I5', () => {
-  it('I5 one owner with 10,000 failing callers: the others are asked for as if it were not there', async () => {
+  it('one owner with 10,000 failing callers: the others are asked for as if it were not there', async () => {
     const take = async (failingCallers: number) => {
       const { registry, clock, source } = scripted({ concurrency: 2 });
       source.script((call) =>

@@ -38,7 +38,7 @@ async function recoveries(fleet: ModelFleet, registries: OwnerTokenRegistry[]): 
 }
 
 describe('N4', () => {
-  it('N4: after an outage the worst of 20 replicas recovers as fast as one process, in 20 runs', {
+  it('after an outage the worst of 20 replicas recovers as fast as one process, in 20 runs', {
     timeout: 120_000,
   }, async () => {
     const sums = { alone: 0, worst: 0 };
@@ -56,7 +56,7 @@ describe('N4', () => {
 });
 
 describe('N5', () => {
-  it('N5: a replica that waits for as many requests of another as may run at once serves other owners at once', async () => {
+  it('a replica that waits for as many requests of another as may run at once serves other owners at once', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const [leader, follower] = [0, 1].map(() => fleet.replica({ registry: { concurrency: 8 } })) as [
       ModelReplica,
@@ -79,7 +79,7 @@ describe('N5', () => {
     expect(fleet.source.calls).toHaveLength(10);
   });
 
-  it('N5: followers whose leader dies make their own requests, at most twice `concurrency` at once', async () => {
+  it('followers whose leader dies make their own requests, at most twice `concurrency` at once', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const leader = fleet.replica();
     const follower = fleet.replica({ registry: { concurrency: 2 } });

@@ -123,7 +123,7 @@ const LONG = { timeout: 120_000 };
 
 describe('N1', LONG, () => {
   it.each([20, 300])(
-    'N1 3,000 cold owners at once, %i ms each: none fails, nearly as fast as with 100 at once',
+    '3,000 cold owners at once, %i ms each: none fails, nearly as fast as with 100 at once',
     async (latencyMs) => {
       stage = await Stage.with(() => ({ afterMs: latencyMs, status: 200 }));
       const { servedMs, errors } = await passUntilSettled(keys(3_000), latencyMs / 2);
@@ -133,13 +133,13 @@ describe('N1', LONG, () => {
     },
   );
 
-  it('N1 300 cold owners at once, 3 s each: none fails', async () => {
+  it('300 cold owners at once, 3 s each: none fails', async () => {
     stage = await Stage.with(() => ({ afterMs: 3_000, status: 200 }));
     const { errors, servedMs } = await passUntilSettled(keys(300), 500);
     expect([errors, servedMs.length]).toEqual([[], 300]);
   });
 
-  it('N1 a service that works on 32 requests at once, 50 ms each: as fast as it can', async () => {
+  it('a service that works on 32 requests at once, 50 ms each: as fast as it can', async () => {
     const freeAtMs = Array<number>(32).fill(0);
     stage = await Stage.with(({ nowMs }) => {
       const startMs = Math.max(nowMs, Math.min(...freeAtMs));
@@ -158,7 +158,7 @@ describe('N1', LONG, () => {
     ['with Retry-After', 20, 1_500, 50, RETRY_AFTER, 0.1],
     ['without Retry-After', 8, 300, 200, {}, 0.11],
     ['with Retry-After', 8, 300, 200, RETRY_AFTER, 0.1],
-  ] as const)('N1 429 %s beyond %i at once: all of %i are served to callers that try again', async (...row) => {
+  ] as const)('429 %s beyond %i at once: all of %i are served to callers that try again', async (...row) => {
     const [, atOnce, count, busyMs, headers, mostRefused] = row;
     let busy = 0;
     stage = await Stage.with(({ clock }) => {
@@ -178,7 +178,7 @@ describe('N1', LONG, () => {
     ['with Retry-After', 100, 800, RETRY_AFTER, 0.15],
     ['without Retry-After', 10, 200, {}, 0.25],
     ['with Retry-After', 10, 200, RETRY_AFTER, 0.27],
-  ] as const)('N1 429 %s beyond %i a second: all of %i are served to callers that try again', async (...row) => {
+  ] as const)('429 %s beyond %i a second: all of %i are served to callers that try again', async (...row) => {
     const [, perSecond, count, headers, mostRefused] = row;
     const inSecond = new Map<number, number>();
     stage = await Stage.with(({ nowMs }) => {
@@ -193,7 +193,7 @@ describe('N1', LONG, () => {
     expect(Math.max(...servedMs)).toBeLessThanOrEqual(5_000 + (count * 1_000) / perSecond);
   });
 
-  it('N1 a known quota of 50 a second is kept from the first request on', async () => {
+  it('a known quota of 50 a second is kept from the first request on', async () => {
     stage = await Stage.with(() => ({ afterMs: 20, status: 200 }), { requestsPerSecond: 50 });
     const { servedMs } = stage.call(keys(200));
     await stage.passUntil(() => servedMs.length === 200, 10);
@@ -218,7 +218,7 @@ describe('N2', LONG, () => {
   it.each([
     ['30 of 3,000 owners hang and are asked first', [...keys(30).map((key) => `hung-${key}`), ...keys(2_970)]],
     ['10 of 1,000 owners hang, in any order', keys(1_000).map((key, n) => (n % 100 === 50 ? `hung-${key}` : key))],
-  ] as const)('N2 %s: all others are served, 99 of 100 within 1.5 s', async (_, owners) => {
+  ] as const)('%s: all others are served, 99 of 100 within 1.5 s', async (_, owners) => {
     const startMs = await withLatency();
     const hung = stage.call(owners.filter(isHung));
     const { servedMs, errors } = await passUntilSettled(owners.filter((owner) => !isHung(owner)));
@@ -226,7 +226,7 @@ describe('N2', LONG, () => {
     expect(percentile(servedMs, 0.99) - startMs).toBeLessThanOrEqual(1_500);
   });
 
-  it('N2 30 of 300 owners hang and are asked first, and only 4 requests may be in flight: others are served, with 8 at most', async () => {
+  it('30 of 300 owners hang and are asked first, and only 4 requests may be in flight: others are served, with 8 at most', async () => {
     await withLatency({ concurrency: 4 });
     stage.call(keys(30).map((key) => `hung-${key}`));
     const { servedMs } = stage.callUntilServed(keys(270));
@@ -234,7 +234,7 @@ describe('N2', LONG, () => {
     expect(stage.mostInFlight).toBeLessThanOrEqual(2 * 4);
   });
 
-  it('N2 the deadlines of those that hung stop nobody', async () => {
+  it('the deadlines of those that hung stop nobody', async () => {
     await withLatency();
     const hung = stage.call(keys(30).map((key) => `hung-${key}`));
     await stage.passUntil(() => hung.errors.length === 30, 100);
@@ -248,7 +248,7 @@ describe('N2', LONG, () => {
 });
 
 describe('N3', LONG, () => {
-  it('N3 every hundredth request gets a 503: no caller sees one', async () => {
+  it('every hundredth request gets a 503: no caller sees one', async () => {
     let arrived = 0;
     stage = await Stage.with(() => ({ afterMs: 20, status: ++arrived % 100 === 0 ? 503 : 200 }));
     const { servedMs, errors } = stage.call(keys(2_000));
@@ -257,7 +257,7 @@ describe('N3', LONG, () => {
     expect(stage.registry.stats()).toMatchObject({ requests: 2_020, failures: 20 });
   });
 
-  it('N3 in an outage, retries stop within a second', async () => {
+  it('in an outage, retries stop within a second', async () => {
     let isDown = false;
     stage = await Stage.with(() => ({ afterMs: 20, status: isDown ? 503 : 200 }));
     const early = stage.call(keys(500));

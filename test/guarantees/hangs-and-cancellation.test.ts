@@ -43,7 +43,7 @@ it('D2 a rejected request is never cached as a promise: the next attempt is a ne
 
 describe('D3', () => {
   it.each([2, 4, 16])(
-    'D3 %i owners hang with that concurrency, before anyone has succeeded: others wait for one deadline, then hardly',
+    '%i owners hang with that concurrency, before anyone has succeeded: others wait for one deadline, then hardly',
     async (concurrency) => {
       const { registry, clock, source } = scripted({ concurrency, maxQueueMs: 15_000 });
       source.script((call) => {
@@ -75,7 +75,7 @@ describe('D3', () => {
 describe('D4', () => {
   const left = new Error('the caller left');
 
-  it('D4 the first of two waiters aborts: the second is served, with one POST', async () => {
+  it('the first of two waiters aborts: the second is served, with one POST', async () => {
     await using service = await LoopbackService.start();
     service.always(silence());
     const { registry } = overHttp(service);
@@ -91,7 +91,7 @@ describe('D4', () => {
     await registry.close();
   });
 
-  it('D4 already aborted: joins and sends no request, and rejects even if a token is cached', async () => {
+  it('already aborted: joins and sends no request, and rejects even if a token is cached', async () => {
     const { registry, source } = scripted({}, ScriptedSource.answering());
     const signal = AbortSignal.abort(left);
     await expect(registry.getToken('key-1', { signal })).rejects.toBe(left);
@@ -100,7 +100,7 @@ describe('D4', () => {
     await expect(registry.getToken('key-1', { signal })).rejects.toBe(left);
   });
 
-  it('D4 all abort while queued: nothing is sent', async () => {
+  it('all abort while queued: nothing is sent', async () => {
     await using service = await LoopbackService.start();
     service.always(silence());
     const { registry } = overHttp(service, { concurrency: 1 });
@@ -121,7 +121,7 @@ describe('D4', () => {
     await registry.close();
   });
 
-  it('D4 the only caller aborts right after its call: nothing is sent either, and the place is free', async () => {
+  it('the only caller aborts right after its call: nothing is sent either, and the place is free', async () => {
     const { registry, source } = scripted({ concurrency: 1 });
     const caller = new AbortController();
     const called = registry.getToken('key-1', { signal: caller.signal });
@@ -136,7 +136,7 @@ describe('D4', () => {
     expect((await next).value).toBe('token-1-of-key-2');
   });
 
-  it('D4 all abort once it is sent: it is finished, and kept', async () => {
+  it('all abort once it is sent: it is finished, and kept', async () => {
     const { registry, source } = scripted();
     const caller = new AbortController();
     const called = registry.getToken('key-1', { signal: caller.signal });
@@ -185,7 +185,7 @@ it('D5 an owner is evicted while its refresh is under way: it goes on being serv
 });
 
 describe('D6', () => {
-  it.each(['forget', 'forgetAll'] as const)('D6 %s during a request: its late answer is not stored', async (what) => {
+  it.each(['forget', 'forgetAll'] as const)('%s during a request: its late answer is not stored', async (what) => {
     const source = ScriptedSource.answering(100);
     const { registry, clock } = scripted({}, source);
     await registry.getToken('key-1');
@@ -204,7 +204,7 @@ describe('D6', () => {
     expect((await next).value).toBe('token-3-of-key-1');
   });
 
-  it('D6 those who waited when their owner was forgotten are still served, by that request', async () => {
+  it('those who waited when their owner was forgotten are still served, by that request', async () => {
     const { registry, source } = scripted();
     const waiting = registry.getToken('key-1');
     await settle();
@@ -216,7 +216,7 @@ describe('D6', () => {
     expect(registry.stats()).toMatchObject({ owners: 0, inFlight: 0 });
   });
 
-  it('D6 a request that fails after its owner was forgotten pauses nobody, and reports no pause', async () => {
+  it('a request that fails after its owner was forgotten pauses nobody, and reports no pause', async () => {
     const { registry, source } = scripted();
     const messages: unknown[] = [];
     const record = (message: unknown) => messages.push(message);

@@ -182,7 +182,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     await settle();
   }
 
-  it('J4 a kept connection that closes as the request is sent costs the call nothing: it is sent once more, over a new connection', async () => {
+  it('costs the call nothing: it is sent once more, over a new connection', async () => {
     const target = endpoint();
     await warm(target);
     service.next(end());
@@ -191,7 +191,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     expect(service.calls[2]?.body).toBe(service.calls[1]?.body);
   });
 
-  it('J4 a kept connection that closes as the request is sent is not tried on the others that were kept as long', async () => {
+  it('is not tried on the others that were kept as long', async () => {
     const target = endpoint();
     await warm(target, 3);
     service.next(end());
@@ -200,7 +200,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     expect(service.openConnections).toBe(1);
   });
 
-  it('J4 a kept connection that closes as the request is sent is tried once more and not twice', async () => {
+  it('is tried once more and not twice', async () => {
     const target = endpoint();
     await warm(target);
     service.always(end());
@@ -208,7 +208,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     expect(service.countFor('key')).toBe(2);
   });
 
-  it('J4 a kept connection that closes as the request is sent gets no second try when anything of an answer had come', async () => {
+  it('gets no second try when anything of an answer had come', async () => {
     const target = endpoint();
     const starts = ['H', head(100), head(103), head(200, { 'content-length': '9' })];
     for (const start of starts) {
@@ -226,7 +226,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     expect(service.countFor('key')).toBe(2);
   });
 
-  it('J4 a kept connection that closes as the request is sent gets no second try when the service answers with an error', async () => {
+  it('gets no second try when the service answers with an error', async () => {
     const target = endpoint();
     await warm(target);
     for (const code of [400, 401, 403, 500, 503]) {
@@ -236,7 +236,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     expect(service.countFor('key')).toBe(5);
   });
 
-  it('J4 a kept connection that closes as the request is sent has both tries within one deadline', async () => {
+  it('has both tries within one deadline', async () => {
     const clock = new ManualClock();
     const target = endpoint({ clock });
     await warm(target);
@@ -252,7 +252,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
-  it('J4 a kept connection that closes as the request is sent gets no second try once the deadline or the signal has ended the call', async () => {
+  it('gets no second try once the deadline or the signal has ended the call', async () => {
     const controller = new AbortController();
     const target = endpoint();
     await warm(target);
@@ -266,7 +266,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     expect(service.calls).toHaveLength(2);
   });
 
-  it('J4 a kept connection that closes as the request is sent costs the call nothing with an agent of the user’s, whose other connections are left alone', async () => {
+  it('costs the call nothing with an agent of the user’s, whose other connections are left alone', async () => {
     const agent = new http.Agent({ keepAlive: true });
     const target = endpoint({ agent });
     await warm(target, 2);
@@ -280,7 +280,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     agent.destroy();
   });
 
-  it('J4 a kept connection that closes as the request is sent costs the call nothing over TLS either', async () => {
+  it('costs the call nothing over TLS either', async () => {
     await using secure = await LoopbackService.start({ tls: true });
     const agent = new https.Agent({ keepAlive: true, ca: LOOPBACK_CERTIFICATE });
     const target = endpoint({ baseUrl: secure.url, agent });
@@ -292,7 +292,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     agent.destroy();
   });
 
-  it('J4 a kept connection that closes as the request is sent is left to a given fetch, which knows its connections', async () => {
+  it('is left to a given fetch, which knows its connections', async () => {
     let asked = 0;
     const counted: typeof fetch = (...given) => {
       asked++;
@@ -307,7 +307,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
 });
 
 describe('the connections', () => {
-  it('the connections of an endpoint go to the host of the base URL, even below a path that looks like one', async () => {
+  it('of an endpoint go to the host of the base URL, even below a path that looks like one', async () => {
     await endpoint({ baseUrl: `${service.url}//elsewhere.example` }).requestToken('key');
     expect(service.calls[0]?.path).toBe('//elsewhere.example/auth/v1/token');
   });

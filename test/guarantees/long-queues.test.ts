@@ -30,7 +30,7 @@ describe('a queue of 5,000 owners', () => {
   /** Opens the circuit for longer than calls wait for it. */
   const down = new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint', retryAfterMs: 60_000 });
 
-  it('a queue of 5,000 owners is refused in slices when a circuit opens', async () => {
+  it('is refused in slices when a circuit opens', async () => {
     const { registry, source } = scripted({ concurrency: 1 });
     const [first, ...queued] = keys(OWNERS).map((key) => registry.getToken(key));
     first?.catch(() => {});
@@ -42,7 +42,7 @@ describe('a queue of 5,000 owners', () => {
     await registry.close();
   });
 
-  it('a queue of 5,000 owners is refused in one slice per turn, however many requests fail at the same time', async () => {
+  it('is refused in one slice per turn, however many requests fail at the same time', async () => {
     const { registry, source } = scripted({ concurrency: 16 });
     const calls = keys(OWNERS).map((key) => registry.getToken(key));
     await settle();
@@ -54,7 +54,7 @@ describe('a queue of 5,000 owners', () => {
     await registry.close();
   });
 
-  it('a queue of 5,000 owners is ended in slices when the registry closes', async () => {
+  it('is ended in slices when the registry closes', async () => {
     const { registry, source } = scripted({ concurrency: 1 });
     const calls = keys(OWNERS).map((key) => registry.getToken(key));
     await settle();
@@ -115,7 +115,7 @@ it('resume with 5,000 owners that back off counts the rejected tokens of an owne
 });
 
 describe('a warm-up', () => {
-  it('a warm-up over owners with a token lets the event loop turn', async () => {
+  it('over owners with a token lets the event loop turn', async () => {
     const { registry } = scripted({ maxOwners: OWNERS, concurrency: 100 }, ScriptedSource.answering(86_400));
     await registry.warmUp(keys(OWNERS));
     let turns = 0;
@@ -132,7 +132,7 @@ describe('a warm-up', () => {
     await registry.close();
   });
 
-  it('a warm-up reports no more ready than maxOwners, and warns once', async () => {
+  it('reports no more ready than maxOwners, and warns once', async () => {
     const warned: object[] = [];
     const logger = { debug: () => {}, info: () => {}, warn: (fields: object) => warned.push(shortNames(fields)) };
     const { registry } = scripted({ maxOwners: 3, logger }, ScriptedSource.answering(86_400));

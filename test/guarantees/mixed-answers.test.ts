@@ -21,7 +21,7 @@ function watched(source = new ScriptedSource()) {
 }
 
 describe('P5', () => {
-  it('P5 after two failures in a row an owner is asked for over a new connection, until one succeeds', async () => {
+  it('after two failures in a row an owner is asked for over a new connection, until one succeeds', async () => {
     const { registry, clock, source } = scripted({}, new ScriptedSource((call) => call.fail(down())));
     for (let attempt = 0; attempt < 4; attempt++) {
       await errorOf(registry.getToken('owner'));
@@ -35,7 +35,7 @@ describe('P5', () => {
     expect(fresh).toEqual([false, false, true, true, true, false]);
   });
 
-  it('P5 the trial of an open circuit goes over a new connection', async () => {
+  it('the trial of an open circuit goes over a new connection', async () => {
     const { registry, clock, source } = scripted({}, ScriptedSource.answering(3_600));
     const owners = keys(8);
     await registry.getToken('canary');
@@ -52,7 +52,7 @@ describe('P5', () => {
 });
 
 describe('P6', () => {
-  it('P6 an owner is sent the token of another one: asked for once more before it is handed out, and warned of', async () => {
+  it('an owner is sent the token of another one: asked for once more before it is handed out, and warned of', async () => {
     const { registry, source, warned } = watched();
     const first = registry.getToken('a');
     await settle();
@@ -70,7 +70,7 @@ describe('P6', () => {
     ]);
   });
 
-  it('P6 two keys of one owner: the same token comes twice, is served with one warning, and that pair is not asked about again', async () => {
+  it('two keys of one owner: the same token comes twice, is served with one warning, and that pair is not asked about again', async () => {
     let issued = 1;
     const { registry, clock, source, events } = watched(
       new ScriptedSource((call) => call.succeed({ token: `token-${issued}`, response: { expires_in: 60 } })),
@@ -84,7 +84,7 @@ describe('P6', () => {
     expect(events().filter((event) => event === 'token.shared')).toHaveLength(1);
   });
 
-  it('P6 a service that ignores access keys is asked twice for each owner at most, however often tokens end', async () => {
+  it('a service that ignores access keys is asked twice for each owner at most, however often tokens end', async () => {
     let issued = 1;
     const { registry, clock, source } = watched(
       new ScriptedSource((call) => call.succeed({ token: `token-${issued}`, response: { expires_in: 60 } })),
@@ -96,7 +96,7 @@ describe('P6', () => {
     expect(source.calls.length).toBeLessThanOrEqual(50 * 4);
   });
 
-  it('P6 a token of an owner that was forgotten, or dropped for want of room, is no other owner’s', async () => {
+  it('a token of an owner that was forgotten, or dropped for want of room, is no other owner’s', async () => {
     const { registry, source, events } = watched(new ScriptedSource((call) => call.succeed({ token: 'the-one' })));
     await registry.getToken('a');
     registry.forget('a');
@@ -107,7 +107,7 @@ describe('P6', () => {
     expect(events()).not.toContain('token.shared');
   });
 
-  it('P6 the most recent few hundred tokens are remembered', async () => {
+  it('the most recent few hundred tokens are remembered', async () => {
     const tokens = new Map<string, string>();
     const { registry, source } = watched(
       new ScriptedSource((call) => call.succeed({ token: tokens.get(call.accessKey) ?? `of-${call.accessKey}` })),
@@ -120,7 +120,7 @@ describe('P6', () => {
     expect(source.countFor('later')).toBe(2);
   });
 
-  it('P6 three tokens in a row that worked are rejected early: warned of once a minute that something else gets tokens', async () => {
+  it('three tokens in a row that worked are rejected early: warned of once a minute that something else gets tokens', async () => {
     const { registry, clock, warned } = watched(ScriptedSource.answering(3_600));
     for (let token = 0; token < 40; token++) {
       const held = await registry.getToken('owner');
@@ -133,7 +133,7 @@ describe('P6', () => {
     expect(contended[0]).toMatchObject({ 'owner_token.owner': registry.fingerprint('owner') });
   });
 
-  it('P6 tokens that last half their life, or do not follow one another, are not warned of', async () => {
+  it('tokens that last half their life, or do not follow one another, are not warned of', async () => {
     for (const heldForMs of [1_900_000, 5_000]) {
       const { registry, clock, events } = watched(ScriptedSource.answering(3_600));
       for (let token = 0; token < 12; token++) {

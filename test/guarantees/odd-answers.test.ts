@@ -124,26 +124,20 @@ describe('a token type', () => {
   it.each([
     ...['BearerToken', 'Bearer ', ' bearer', 'bearer token', 'access_token', 'jwt-bearer', 'JWT', 'N_A', 'mac'],
     'urn:ietf:params:oauth:token-type:access_token',
-  ])('a token type that is no scheme is presented as Bearer, with one warning that names it: %j', async (type) => {
+  ])('that is no scheme is presented as Bearer, with one warning that names it: %j', async (type) => {
     expect(await callWithTokenType(type, 'Bearer')).toEqual({ status: 200, named: [type] });
   });
 
-  it.each(['bearer', 'BEARER', '', null, 7, ['Bearer']])(
-    'a token type of %j is Bearer, without a word',
-    async (type) => {
-      expect(await callWithTokenType(type, 'Bearer')).toEqual({ status: 200, named: [] });
-    },
-  );
+  it.each(['bearer', 'BEARER', '', null, 7, ['Bearer']])('of %j is Bearer, without a word', async (type) => {
+    expect(await callWithTokenType(type, 'Bearer')).toEqual({ status: 200, named: [] });
+  });
 
-  it.each(['DPoP', 'Negotiate', 'OAuth', 'vapid'])(
-    'a token type that is a registered scheme is kept: %s',
-    async (type) => {
-      expect(await callWithTokenType(type, type)).toEqual({ status: 200, named: [] });
-    },
-  );
+  it.each(['DPoP', 'Negotiate', 'OAuth', 'vapid'])('that is a registered scheme is kept: %s', async (type) => {
+    expect(await callWithTokenType(type, type)).toEqual({ status: 200, named: [] });
+  });
 
   it.each([CREDENTIALS.clientSecret, `my ${CREDENTIALS.clientSecret}`, 'dGhlLXNlY3JldA'])(
-    'a token type that repeats a secret is not named: %s',
+    'that repeats a secret is not named: %s',
     async (type) => {
       expect(await callWithTokenType(type, 'Bearer')).toEqual({ status: 200, named: [] });
     },
@@ -156,7 +150,7 @@ describe('a credential with a line break', () => {
     ['clientId', { clientId: ' the-app' }, 'owner'],
     ['clientSecret', { clientSecret: async () => 'the-secret\r\n' }, 'owner'],
     ['the access key', {}, 'owner\n'],
-  ])('a credential with a line break or blank around it is named in the error: %s', async (which, options, key) => {
+  ])('or blank around it is named in the error: %s', async (which, options, key) => {
     for (const [code, error] of [[401, 'invalid_client'] as const, [400, undefined] as const]) {
       const { message } = await callAnswered(json(code, { error }), options, (registry) =>
         failureOf(registry.getToken(key)),

@@ -12,7 +12,7 @@ import { seeded } from '../helpers/seeded.mjs';
 const ownerIn = (value: string) => decodeURIComponent(value.slice(value.indexOf('-of-') + 4));
 
 describe('A1', () => {
-  it('A1 10,000 random interleavings of calls, answers, failures, rejections and clock moves', async () => {
+  it('10,000 random interleavings of calls, answers, failures, rejections and clock moves', async () => {
     const seed = Number(process.env.SEED ?? Date.now() % 1_000_000);
     const random = seeded(seed);
     const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
@@ -81,7 +81,7 @@ it("A2 a request for B while A's is pending makes its own POST", async () => {
 });
 
 describe('A3', () => {
-  it('A3 other base URL, other client id, or just two instances: no token and no request is shared', async () => {
+  it('other base URL, other client id, or just two instances: no token and no request is shared', async () => {
     await using here = await LoopbackService.start();
     await using there = await LoopbackService.start();
     for (const service of [here, there]) service.always(silence());
@@ -114,7 +114,7 @@ describe('A3', () => {
     await Promise.all(registries.map((registry) => registry.close()));
   });
 
-  it('A3 one source under two registries: pauses, rejections and closing stay with each', async () => {
+  it('one source under two registries: pauses, rejections and closing stay with each', async () => {
     const source = new ScriptedSource((call) => call.fail(new Error('no')));
     const one = scripted({}, source);
     const other = scripted({}, source);
@@ -135,7 +135,7 @@ describe('A4', () => {
     `${'k'.repeat(10_239)}K`,
   ];
 
-  it('A4 access keys that differ in case, trailing space or Unicode form are distinct owners; odd ones work', async () => {
+  it('access keys that differ in case, trailing space or Unicode form are distinct owners; odd ones work', async () => {
     await using service = await LoopbackService.start();
     const { registry } = overHttp(service);
     const tokens = await Promise.all(DISTINCT.map((key) => registry.getToken(key)));
@@ -162,7 +162,7 @@ describe('A4', () => {
     ['an array', ['key-1']],
     ['a symbol', Symbol('key-1')],
     ['a String object', new String('key-1')],
-  ])('A4 %s is refused clearly, and nothing is sent', async (_, key) => {
+  ])('%s is refused clearly, and nothing is sent', async (_, key) => {
     const { registry, source } = scripted({}, ScriptedSource.answering());
     const error = await errorOf(registry.getToken(key as string));
     expect(error).toMatchObject({ code: 'invalid_access_key', retryable: false });
@@ -180,7 +180,7 @@ describe('A4', () => {
 });
 
 describe('A5', () => {
-  it.each(['reject', 'forget'] as const)('A5 a %s for one owner changes nothing for any other', async (what) => {
+  it.each(['reject', 'forget'] as const)('a %s for one owner changes nothing for any other', async (what) => {
     const source = new ScriptedSource();
     const { registry, clock } = scripted({}, source);
     const obtain = async (key: string) => {
@@ -275,12 +275,12 @@ describe('A6', () => {
   it.each([
     ["undici's own", interceptors.deduplicate()],
     ['one that looks at the address alone', deaf],
-  ])('A6 with a global de-duplicating interceptor, %s, in the host: still the right tokens', async (_, interceptor) => {
+  ])('with a global de-duplicating interceptor, %s, in the host: still the right tokens', async (_, interceptor) => {
     setGlobalDispatcher(new Agent().compose(interceptor));
     expect(await tokens()).toEqual({ owners, posts: owners.length });
   });
 
-  it('A6 the interceptor does mix owners up where a request goes through it', async () => {
+  it('the interceptor does mix owners up where a request goes through it', async () => {
     setGlobalDispatcher(new Agent().compose(deaf));
     const service = await LoopbackService.start();
     const client = { baseUrl: service.url, clientId: 'the-client', clientSecret: 'the-secret' };

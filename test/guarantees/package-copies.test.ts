@@ -30,13 +30,13 @@ beforeAll(async () => {
 afterAll(() => rmSync(HOME, { recursive: true, force: true }));
 
 describe('M6 two copies', () => {
-  it('M6 two copies are two: their classes are not the same', () => {
+  it('are two: their classes are not the same', () => {
     const [esm, cjs] = copies;
     expect(esm.OwnerTokenError).not.toBe(cjs.OwnerTokenError);
     expect(esm.AccessToken).not.toBe(cjs.AccessToken);
   });
 
-  it('M6 two copies know each other’s errors: by instanceof, by isOwnerTokenError, and thrown by a source', async () => {
+  it('know each other’s errors: by instanceof, by isOwnerTokenError, and thrown by a source', async () => {
     for (const [ours, theirs] of [copies, copies.toReversed()] as [Copy, Copy][]) {
       const error = new theirs.OwnerTokenError('rate_limited', 'slow down', {
         failureScope: 'endpoint',
@@ -55,7 +55,7 @@ describe('M6 two copies', () => {
     }
   });
 
-  it('M6 two copies keep what escalates: failures of the other copy open the endpoint’s circuit like our own', async () => {
+  it('keep what escalates: failures of the other copy open the endpoint’s circuit like our own', async () => {
     const [ours, theirs] = copies;
     const requestToken = () => Promise.reject(new theirs.OwnerTokenError('endpoint_unavailable', 'down'));
     const registry = new ours.OwnerTokenRegistry({ source: { requestToken } });
@@ -64,7 +64,7 @@ describe('M6 two copies', () => {
     await registry.close();
   });
 
-  it('M6 two copies know each other’s tokens: reject() of the other’s drops it', async () => {
+  it('know each other’s tokens: reject() of the other’s drops it', async () => {
     for (const [ours, theirs] of [copies, copies.toReversed()] as [Copy, Copy][]) {
       let issued = 0;
       const source = { requestToken: async () => ({ token: `token-${++issued}` }) };

@@ -18,7 +18,7 @@ describe('C1', () => {
     ['500', (service: LoopbackService) => service.always(status(500))],
     ['401', (service: LoopbackService) => service.always(json(401, { error: 'invalid_client' }))],
     ['HTML', (service: LoopbackService) => service.always(html)],
-  ])('C1 in the refresh window with the service %s: every call is served, until the very end', async (_, breakDown) => {
+  ])('in the refresh window with the service %s: every call is served, until the very end', async (_, breakDown) => {
     await using service = await LoopbackService.start();
     service.always(token({ expires_in: 100 }));
     const { registry, clock } = overHttp(service);
@@ -51,7 +51,7 @@ describe('C2', () => {
   });
   afterEach(() => void process.off('unhandledRejection', collect));
 
-  it('C2 a background refresh fails until expiry with nobody waiting: nothing is unhandled, later tries are spaced', async () => {
+  it('a background refresh fails until expiry with nobody waiting: nothing is unhandled, later tries are spaced', async () => {
     const source = ScriptedSource.answering(3_600);
     const { registry, clock } = scripted({ random: seeded(7) }, source);
     const held = await registry.getToken('key-1');
@@ -79,7 +79,7 @@ describe('C2', () => {
     await errorOf(registry.getToken('key-1'));
   });
 
-  it('C2 while nobody calls, nothing is asked and no timer runs', async () => {
+  it('while nobody calls, nothing is asked and no timer runs', async () => {
     const { registry, clock, source } = scripted({}, ScriptedSource.answering(100));
     for (const key of keys(100)) await registry.getToken(key);
     expect(clock.pendingTimers).toBe(0);
@@ -126,7 +126,7 @@ describe('C4', () => {
   it.each([
     ['with its whole lifetime stated anew', () => sameToken(100)],
     ['with no lifetime stated', () => sameToken()],
-  ])('C4 a refresh that brings the same token again, %s, does not loop and does not prolong it', async (_, make) => {
+  ])('a refresh that brings the same token again, %s, does not loop and does not prolong it', async (_, make) => {
     const source = make();
     const { registry, clock } = scripted({}, source);
     const first = await registry.getToken('key-1');
@@ -145,7 +145,7 @@ describe('C4', () => {
     expect((await registry.getToken('key-1')).expiresAtMs).toBeGreaterThan(first.expiresAtMs);
   });
 
-  it('C4 the same token with what is left of its life, as honest services state it, does not loop either', async () => {
+  it('the same token with what is left of its life, as honest services state it, does not loop either', async () => {
     const clockless = { endMs: 0 };
     const source = new ScriptedSource();
     const { registry, clock } = scripted({}, source);
@@ -162,7 +162,7 @@ describe('C4', () => {
     expect(source.calls.length).toBeLessThan(12);
   });
 
-  it('C4 a token cached until rejected is never requested again', async () => {
+  it('a token cached until rejected is never requested again', async () => {
     const source = sameToken();
     const { registry, clock } = scripted({ expiry: untilRejected() }, source);
     for (let year = 0; year < 20; year++) {
@@ -172,7 +172,7 @@ describe('C4', () => {
     expect(source.calls).toHaveLength(1);
   });
 
-  it('C4 a refresh that brings a token already past its exp is a failure, and the cached one is still served', async () => {
+  it('a refresh that brings a token already past its exp is a failure, and the cached one is still served', async () => {
     const source = ScriptedSource.answering(100);
     const { registry, clock } = scripted({}, source);
     const held = await registry.getToken('key-1');

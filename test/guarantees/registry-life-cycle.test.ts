@@ -22,7 +22,7 @@ const clientOf = (service: { url: string }) =>
   new TokenEndpoint({ baseUrl: service.url, clientId: 'the-client', clientSecret: 'the-secret' });
 
 describe('K1', () => {
-  it('K1 close during requests: all waiting calls get closed, sockets are gone, nothing more is sent', async () => {
+  it('close during requests: all waiting calls get closed, sockets are gone, nothing more is sent', async () => {
     await using service = await LoopbackService.start();
     service.always(silence());
     const registry = new OwnerTokenRegistry({ source: clientOf(service), concurrency: 2 });
@@ -44,7 +44,7 @@ describe('K1', () => {
     expect(registry.stats()).toMatchObject({ owners: 0, inFlight: 0, queued: 0, waiting: 0 });
   });
 
-  it('K1 close is idempotent, and what comes after is refused or empty, never broken', async () => {
+  it('close is idempotent, and what comes after is refused or empty, never broken', async () => {
     const source = ScriptedSource.answering();
     const { registry } = scripted({}, source);
     const held = await registry.getToken('key-1');
@@ -72,7 +72,7 @@ describe('K1', () => {
     expect(source.calls).toHaveLength(1);
   });
 
-  it('K1 close takes at most timeoutMs in all, for requests and the source together', async () => {
+  it('close takes at most timeoutMs in all, for requests and the source together', async () => {
     const { registry, source, clock } = scripted();
     Object.assign(source, { close: () => new Promise(() => {}) });
     const call = registry.getToken('key-1');
@@ -88,7 +88,7 @@ describe('K1', () => {
     expect(await isSettled(closed)).toBe(true);
   });
 
-  it('K1 a source that does not heed its signal is waited for no longer than timeoutMs; its late answer is dropped', async () => {
+  it('a source that does not heed its signal is waited for no longer than timeoutMs; its late answer is dropped', async () => {
     const { registry, clock, source } = scripted();
     const waiting = errorOf(registry.getToken('key-1'));
     await settle();
@@ -120,7 +120,7 @@ describe('K1', () => {
         throw new Error('no');
       },
     ],
-  ])('K1 a source whose close %s does not keep the registry open', async (_, close) => {
+  ])('a source whose close %s does not keep the registry open', async (_, close) => {
     const source = { requestToken: async () => ({ token: 'a-token' }), close };
     const { registry } = scripted({ source: source as never });
     await registry.getToken('key-1');
@@ -140,7 +140,7 @@ describe('K1', () => {
       const registry = new OwnerTokenRegistry({ source, concurrency: 1 });
     `;
 
-    it('K1 the process exits by itself after close, with requests under way and callers queued', async () => {
+    it('the process exits by itself after close, with requests under way and callers queued', async () => {
       await using service = await LoopbackService.start();
       service.always(silence());
       const { code, signal, out } = await children.run(
@@ -157,7 +157,7 @@ describe('K1', () => {
       expect({ code, signal, out }).toEqual({ code: 0, signal: null, out: 'closed,closed,closed\n' });
     });
 
-    it('K1 the process exits by itself without close too, once nothing is under way: no timer or socket holds it', async () => {
+    it('the process exits by itself without close too, once nothing is under way: no timer or socket holds it', async () => {
       await using service = await LoopbackService.start();
       service.next(token({ expires_in: 2 }));
       const { code, out } = await children.run(
@@ -210,11 +210,11 @@ describe('K2', () => {
   });
   afterEach(() => void process.off('unhandledRejection', collect));
 
-  it('K2 unhandled rejections anywhere in the run fail the run', () => {
+  it('unhandled rejections anywhere in the run fail the run', () => {
     expect(config.test?.dangerouslyIgnoreUnhandledErrors).toBe(false);
   });
 
-  it('K2 refreshes that fail, callers that left, what is forgotten, evicted, closed: none is unhandled', async () => {
+  it('refreshes that fail, callers that left, what is forgotten, evicted, closed: none is unhandled', async () => {
     const source = ScriptedSource.answering(100);
     const { registry, clock } = scripted({ concurrency: 2, maxOwners: 2, maxQueued: 1, maxQueueMs: 1_000 }, source);
     for (const key of keys(2)) await registry.getToken(key);
@@ -302,7 +302,7 @@ describe('K3', () => {
 
   const combinations = Object.keys(PLACES).flatMap((place) => Object.keys(ACTS).map((act) => [place, act] as const));
   it.each(combinations)(
-    'K3 from %s, %s: every caller settles, one request at a time, nothing is leaked',
+    'from %s, %s: every caller settles, one request at a time, nothing is leaked',
     async (place, actName) => {
       let left = 20;
       let current: OwnerTokenRegistry | undefined;
@@ -359,7 +359,7 @@ describe('K3', () => {
     },
   );
 
-  it('K3 a logger that closes the registry while a call evicts another owner ends that call, too', async () => {
+  it('a logger that closes the registry while a call evicts another owner ends that call, too', async () => {
     const source = new ScriptedSource();
     const logger = {
       debug: (fields: object) => void (shortNames(fields).event === 'owner.evicted' && registry.close()),
@@ -379,7 +379,7 @@ describe('K3', () => {
     await expect(registry.getToken('key-1')).rejects.toMatchObject({ code: 'closed' });
   });
 
-  it('K3 a lookup listener that asks for the same owner makes no second request, and one that drops it breaks no hit', async () => {
+  it('a lookup listener that asks for the same owner makes no second request, and one that drops it breaks no hit', async () => {
     const source = new ScriptedSource();
     const { registry } = scripted({}, source);
     let act: () => void = () => void registry.getToken('key-1');
@@ -402,7 +402,7 @@ describe('K3', () => {
     expect(registry.peek('key-1')).toBeUndefined();
   });
 
-  it('K3 the channels say what happened, in the order in which it did', async () => {
+  it('the channels say what happened, in the order in which it did', async () => {
     const said: string[] = [];
     const on = (name: string, say: (message: never) => string) => {
       const listener = (message: unknown) => void said.push(say(message as never));

@@ -18,7 +18,7 @@ async function heard(channel: string, during: () => Promise<void>): Promise<unkn
 }
 
 describe('F1', () => {
-  it('F1 a rejection by the first caller that has the token is not lost', async () => {
+  it('a rejection by the first caller that has the token is not lost', async () => {
     const { registry, source } = scripted({}, ScriptedSource.answering());
     const rejected = registry.getToken('key-1').then((token) => registry.reject('key-1', token));
     expect(await rejected).toBe(true);
@@ -27,7 +27,7 @@ describe('F1', () => {
     expect(source.calls).toHaveLength(2);
   });
 
-  it('F1 a late 401 that carries the old token leaves the new one alone and costs no POST', async () => {
+  it('a late 401 that carries the old token leaves the new one alone and costs no POST', async () => {
     const { registry, source, clock } = scripted({}, ScriptedSource.answering(100));
     const old = await registry.getToken('key-1');
     clock.advance(80_000);
@@ -41,7 +41,7 @@ describe('F1', () => {
     expect(source.calls).toHaveLength(2);
   });
 
-  it('F1 a rejection of an expired token while its successor is requested: nothing starts over', async () => {
+  it('a rejection of an expired token while its successor is requested: nothing starts over', async () => {
     const { registry, source, clock } = scripted({}, ScriptedSource.answering(100));
     const old = await registry.getToken('key-1');
     clock.advance(100_000);
@@ -73,7 +73,7 @@ it('F2 1,000 concurrent rejects of one token: one POST', async () => {
 });
 
 describe('F3', () => {
-  it('F3 a service that re-issues the rejected token: served like any other, warned of once, no loop', async () => {
+  it('a service that re-issues the rejected token: served like any other, warned of once, no loop', async () => {
     const warned: object[] = [];
     const logger = { debug() {}, info() {}, warn: (fields: object) => void warned.push(shortNames(fields)) };
     const { registry, source, clock } = scripted({ logger }, ScriptedSource.answering());
@@ -92,7 +92,7 @@ describe('F3', () => {
     expect(more).toEqual([]);
   });
 
-  it('F3 a rejection while a refresh is in flight: its callers join that, also if it returns the same token', async () => {
+  it('a rejection while a refresh is in flight: its callers join that, also if it returns the same token', async () => {
     const { registry, source, clock } = scripted({}, ScriptedSource.answering(100));
     const rejected = await registry.getToken('key-1');
     clock.advance(80_000);
@@ -108,7 +108,7 @@ describe('F3', () => {
   });
 
   it.each(['its string', 'a token of a registry with another fingerprintKey'])(
-    'F3 a token that was given by another registry is rejected by %s',
+    'a token that was given by another registry is rejected by %s',
     async (what) => {
       const { registry } = scripted({}, ScriptedSource.answering());
       const elsewhere = scripted({ fingerprintKey: new Uint8Array(16) }, ScriptedSource.answering()).registry;
@@ -121,7 +121,7 @@ describe('F3', () => {
 });
 
 describe('F4', () => {
-  it('F4 every token is rejected: each is kept for longer than the one before, an event says so, and no call is refused', async () => {
+  it('every token is rejected: each is kept for longer than the one before, an event says so, and no call is refused', async () => {
     const { registry, source, clock } = scripted({}, ScriptedSource.answering(100_000));
     const other = await registry.getToken('key-2');
     const askedAtMs: number[] = [];
@@ -147,7 +147,7 @@ describe('F4', () => {
     expect(registry.stats().pauses).toMatchObject({ owners: 0, rejected: { owners: 1 } });
   });
 
-  it('F4 while a token is kept, describe, owners(), the log and the event say so, and until when', async () => {
+  it('while a token is kept, describe, owners(), the log and the event say so, and until when', async () => {
     const lines: Record<string, unknown>[] = [];
     const log = (fields: object) => void lines.push(shortNames(fields));
     const { registry, clock } = scripted({ logger: { debug: log, info: log, warn: log } }, ScriptedSource.answering());
@@ -170,7 +170,7 @@ describe('F4', () => {
     expect(lines.at(-1)).toMatchObject({ event: 'pause.lifted' });
   });
 
-  it('F4 an accepted call ends the row, but a token that is kept stays so for its time', async () => {
+  it('an accepted call ends the row, but a token that is kept stays so for its time', async () => {
     const { registry, source, clock } = scripted({}, ScriptedSource.answering());
     const rejectNext = async () => registry.reject('key-1', await registry.getToken('key-1'));
     for (let second = 0; second < 30; second++) {
@@ -183,7 +183,7 @@ describe('F4', () => {
     expect(source.calls).toHaveLength(4);
   });
 
-  it('F4 a token that was accepted, or has lasted, is replaced at its first rejection', async () => {
+  it('a token that was accepted, or has lasted, is replaced at its first rejection', async () => {
     for (const isAccepted of [true, false]) {
       const { registry, source, clock } = scripted({}, ScriptedSource.answering());
       for (let token = 2; token < 10; token++) {
@@ -197,7 +197,7 @@ describe('F4', () => {
     }
   });
 
-  it.each(['the owner', 'all'])('F4 resume of %s ends the keeping, and the row', async (which) => {
+  it.each(['the owner', 'all'])('resume of %s ends the keeping, and the row', async (which) => {
     const { registry, source, clock } = scripted({}, ScriptedSource.answering());
     const rejectNext = async () => registry.reject('key-1', await registry.getToken('key-1'));
     for (let second = 0; second < 31; second++) {
@@ -236,7 +236,7 @@ it('F5 a fresh token is refused for 2 s after it was issued: two requests, and e
 });
 
 describe('F6', () => {
-  it('F6 a rejection of a token is all that ends it: accept, peek, describe and stats ask for nothing', async () => {
+  it('a rejection of a token is all that ends it: accept, peek, describe and stats ask for nothing', async () => {
     const { registry, source } = scripted({}, ScriptedSource.answering());
     const held = await registry.getToken('key-1');
     registry.accept('key-1', held);

@@ -40,12 +40,12 @@ describe('each row', () => {
     expect(titles).toContain(row);
   });
 
-  it('each row belongs to a guarantee, and every guarantee has existing rows', () => {
+  it('belongs to a guarantee, and every guarantee has existing rows', () => {
     const promised = table.flatMap(([, , named]) => named?.split(', ') ?? []);
     expect([...new Set(promised)].sort()).toEqual([...rows].sort());
   });
 
-  it('each row is named by the test files that its guarantee lists', () => {
+  it('is named by the test files that its guarantee lists', () => {
     for (const [, , named, shown] of table) {
       const files = [...(shown ?? '').matchAll(/`([^`]+)`/g)].map(([, name]) => `test/${name}.test.ts`);
       expect(files.filter((file) => !existsSync(join(ROOT, file)))).toEqual([]);

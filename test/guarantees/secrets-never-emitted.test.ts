@@ -85,7 +85,7 @@ function client(service: { url: string }, emissions: Emissions, clock?: ManualCl
 const NO_PAUSE = { baseMs: 1, capMs: 1 };
 
 describe('G1', () => {
-  it('G1 planted secrets pass through every kind of answer, and appear in nothing that is emitted', async () => {
+  it('planted secrets pass through every kind of answer, and appear in nothing that is emitted', async () => {
     await using service = await LoopbackService.start();
     using emissions = new Emissions();
     const clock = new ManualClock();
@@ -148,7 +148,7 @@ describe('G1', () => {
     expect(emissions.leaks).toEqual([]);
   });
 
-  it('G1 planted secrets are not emitted from a request that hangs and times out either', async () => {
+  it('planted secrets are not emitted from a request that hangs and times out either', async () => {
     await using service = await LoopbackService.start();
     using emissions = new Emissions();
     const clock = new ManualClock();
@@ -172,7 +172,7 @@ describe('G1', () => {
     expect(emissions.leaks).toEqual([]);
   });
 
-  it('G1 lines with planted secrets would be found, if there were any', () => {
+  it('lines with planted secrets would be found, if there were any', () => {
     using emissions = new Emissions();
     emissions.logger.info({ event: 'x', key: accessKey });
     emissions.add(new Error(`no ${Buffer.from(clientSecret).toString('base64')}`));
@@ -181,7 +181,7 @@ describe('G1', () => {
 });
 
 describe('G2', () => {
-  it('G2 functions of the user throw what they were given: none of it is carried on', async () => {
+  it('functions of the user throw what they were given: none of it is carried on', async () => {
     using emissions = new Emissions();
     const boast = (given: unknown): never => {
       const text = `${accessKey} ${clientSecret} ${JSON.stringify(given)}`;
@@ -274,7 +274,7 @@ describe('G3', () => {
     ['unit', () => expiresIn({ unit: bad as never })],
     ['learnedLifetime', () => learnedLifetime({ [bad]: bad } as never)],
     ['a name with characters other than letters', registryWith({ [`${bad} ${accessKey}`]: 1 })],
-  ])('G3 a bad %s is reported by path, never by value', async (path, make) => {
+  ])('a bad %s is reported by path, never by value', async (path, make) => {
     let error: unknown;
     try {
       await make();
@@ -289,7 +289,7 @@ describe('G3', () => {
     expect(leaksIn(message)).toEqual([]);
   });
 
-  it('G3 all problems are listed together, unknown options with the known ones', () => {
+  it('all problems are listed together, unknown options with the known ones', () => {
     const make = () =>
       new OwnerTokenRegistry({
         source: 7,
@@ -313,7 +313,7 @@ describe('G3', () => {
     );
   });
 
-  it('G3 an option given as undefined counts as absent', async () => {
+  it('an option given as undefined counts as absent', async () => {
     const undefineds = Object.fromEntries(NAMES.filter((name) => name !== 'source').map((name) => [name, undefined]));
     const registry = registryWith({ ...undefineds, pauses: { owner: undefined } })();
     expect((await registry.getToken(accessKey)).value).toBe('a-token');

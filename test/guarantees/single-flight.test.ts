@@ -15,7 +15,7 @@ import { callAtOnce, errorOf, isSettled, overHttp, scripted, tally, until } from
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 describe('B1', () => {
-  it('B1 10,000 concurrent calls for a cold owner: one POST, counted by the service', async () => {
+  it('10,000 concurrent calls for a cold owner: one POST, counted by the service', async () => {
     await using service = await LoopbackService.start();
     const client = { clientId: 'the-client', clientSecret: 'the-secret' };
     await using registry = new OwnerTokenRegistry({ source: new TokenEndpoint({ baseUrl: service.url, ...client }) });
@@ -59,7 +59,7 @@ describe('B1', () => {
         for (const key of ['key-1', 'key-2', 'key-3']) await registry.getToken(key);
       },
     ],
-  ])('B1 1,000 concurrent calls for %s: one POST', async (_, prepare) => {
+  ])('1,000 concurrent calls for %s: one POST', async (_, prepare) => {
     await using service = await LoopbackService.start();
     const at = overHttp(service, { maxOwners: 2 });
     await prepare({ ...at, service });
@@ -245,7 +245,7 @@ describe('B3 a hook that throws', () => {
 });
 
 describe('B4', () => {
-  it('B4 after a forget, callers join the newer request, whatever the old one answers late', async () => {
+  it('after a forget, callers join the newer request, whatever the old one answers late', async () => {
     const { registry, source, clock } = scripted({}, new ScriptedSource());
     const first = registry.getToken('key-1');
     await settle();
@@ -271,7 +271,7 @@ describe('B4', () => {
     expect(registry.peek('key-1')).toBe(await third);
   });
 
-  it('B4 the late failure of an old request pauses nobody and leaves the newer one alone', async () => {
+  it('the late failure of an old request pauses nobody and leaves the newer one alone', async () => {
     const { registry, source } = scripted({}, new ScriptedSource());
     const old = registry.getToken('key-1');
     await settle();
@@ -286,7 +286,7 @@ describe('B4', () => {
     expect(source.calls).toHaveLength(2);
   });
 
-  it('B4 the last waiter of an old request leaves: the newer one, queued, stays', async () => {
+  it('the last waiter of an old request leaves: the newer one, queued, stays', async () => {
     const { registry, source } = scripted({ concurrency: 1 }, new ScriptedSource());
     const caller = new AbortController();
     const old = registry.getToken('key-1', { signal: caller.signal });

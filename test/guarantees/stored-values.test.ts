@@ -26,7 +26,7 @@ describe.skipIf(noRedis)('L3', () => {
   const replica = (source: FleetSource, sealingKeys = [SEALING_KEY]) =>
     new SharedTokens({ source, redis: fromNodeRedis(client), sealingKeys, namingKey: SEALING_KEY });
 
-  it('L3 400 damaged records: every call gets a token of its owner, and nothing throws', async () => {
+  it('400 damaged records: every call gets a token of its owner, and nothing throws', async () => {
     const source = FleetSource.answering();
     const next = seeded(7);
     const random = (below: number) => Math.floor(next() * below);
@@ -60,7 +60,7 @@ describe.skipIf(noRedis)('L3', () => {
     }
   });
 
-  it('L3 a stored value of another key, or another version of the format, is a miss and an event, and is replaced', async () => {
+  it('a stored value of another key, or another version of the format, is a miss and an event, and is replaced', async () => {
     await client.flushAll();
     const source = FleetSource.answering();
     await replica(source).requestToken('owner', requestOf());

@@ -116,7 +116,7 @@ describe('M4 an object that becomes a thenable after some reads', () => {
 });
 
 describe('M4 a source that does not settle', () => {
-  it('M4 a source that does not settle is given up after requestTimeoutMs: its signal is aborted and its place serves the next owner', async () => {
+  it('is given up after requestTimeoutMs: its signal is aborted and its place serves the next owner', async () => {
     const { registry, source, clock } = scripted({ concurrency: 1, requestTimeoutMs: 5_000 });
     const first = registry.getToken('key-1');
     const second = registry.getToken('key-2');
@@ -137,7 +137,7 @@ describe('M4 a source that does not settle', () => {
     await registry.close();
   });
 
-  it('M4 a source that does not settle is given up after 30 seconds by default, as the trial request too', async () => {
+  it('is given up after 30 seconds by default, as the trial request too', async () => {
     const { registry, source, clock } = scripted();
     source.script((call) =>
       call.fail(new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint' })),
@@ -190,7 +190,7 @@ describe('M4 random values', () => {
   }
 
   it(
-    'M4 random values thrown by a source settle every call',
+    'thrown by a source settle every call',
     async () => {
       await tryAll((random) => () => {
         throw strangeThrow(random);
@@ -200,7 +200,7 @@ describe('M4 random values', () => {
   );
 
   it(
-    'M4 random values returned by a source settle every call',
+    'returned by a source settle every call',
     async () => {
       await tryAll((random) => () => strangeReturn(random));
     },

@@ -34,7 +34,7 @@ describe('B3 a hook that throws', () => {
     ['classifyFailure', () => ({ classifyFailure: throwing(() => undefined) })],
     ['fetch', () => ({ fetch: throwing(fetch) })],
     ['clock.now', () => ({ clock: Object.assign(clock, { now: throwing(() => 0) }) })],
-  ])('B3 a hook that throws, %s: the call rejects, nothing is leaked, and the next call works', async (name, make) => {
+  ])('%s: the call rejects, nothing is leaked, and the next call works', async (name, make) => {
     const { signal } = new AbortController();
     const options = { baseUrl: service.url, clientId: 'id', clientSecret: 'secret', clock };
     const endpoint = new TokenEndpoint({ ...options, ...make() });

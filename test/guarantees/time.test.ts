@@ -75,7 +75,7 @@ async function play(
 
 describe('P2', () => {
   it.each([-24 * HOUR, -10 * MINUTE, -MINUTE, MINUTE, HOUR, 24 * HOUR])(
-    'P2 the clock of the service is %d ms ahead of ours: a JWT is held as long as it lives, and the difference is logged once',
+    'the clock of the service is %d ms ahead of ours: a JWT is held as long as it lives, and the difference is logged once',
     async (aheadMs) => {
       const { registry, clock, source, warned } = scene((nowMs) => {
         const iat = Math.floor((nowMs + aheadMs) / SECOND);
@@ -95,7 +95,7 @@ describe('P2', () => {
   );
 
   it.each([0, -10 * MINUTE, HOUR])(
-    'P2 a service issues the same JWT until it ends, its clock %d ms ahead: no call gets a dead one',
+    'a service issues the same JWT until it ends, its clock %d ms ahead: no call gets a dead one',
     async (aheadMs) => {
       for (const lifeMs of [MINUTE, 10 * MINUTE]) {
         const service = repeating(lifeMs, { aheadMs, isJwt: true });
@@ -106,7 +106,7 @@ describe('P2', () => {
     },
   );
 
-  it('P2 a Date header of another machine bounds nothing: the token is served for the life it states, with one warning', async () => {
+  it('a Date header of another machine bounds nothing: the token is served for the life it states, with one warning', async () => {
     for (const gatewayAheadMs of [HOUR, -HOUR]) {
       const { registry, clock, source, events } = scene((nowMs) => {
         const iat = Math.floor(nowMs / SECOND);
@@ -122,7 +122,7 @@ describe('P2', () => {
     }
   });
 
-  it('P2 a lifetime that the user has set holds beyond exp', async () => {
+  it('a lifetime that the user has set holds beyond exp', async () => {
     for (const expiry of [fixedLifetime(HOUR), untilRejected(), { lifetimeMs: () => Number.POSITIVE_INFINITY }]) {
       const { registry, clock, source } = scene(
         (nowMs) => ({ token: jwt({ iat: nowMs / SECOND, exp: nowMs / SECOND + 60 }), serviceTimeMs: nowMs }),
@@ -143,7 +143,7 @@ describe('P3', () => {
     ['as strings', (ms: number) => String(Math.floor(ms / SECOND))],
     ['less than none', (ms: number) => Math.floor(ms / SECOND) - 1],
   ])(
-    'P3 a service returns its cached token with the seconds left, %s: hardly a call gets a dead one',
+    'a service returns its cached token with the seconds left, %s: hardly a call gets a dead one',
     async (_, leftMs) => {
       for (const lifeMs of [MINUTE, 5 * MINUTE]) {
         const service = repeating(lifeMs, { leftMs });
@@ -155,13 +155,13 @@ describe('P3', () => {
     },
   );
 
-  it('P3 a life of 0 from the start is unknown, and no last moment', async () => {
+  it('a life of 0 from the start is unknown, and no last moment', async () => {
     const service = repeating(HOUR, { leftMs: () => 0 });
     const { requests } = await play(service, { forMs: HOUR, everyMs: 10 * SECOND });
     expect(requests).toBeLessThanOrEqual(40);
   });
 
-  it('P3 a service that states 0 for good after one positive life is asked ever less often, and warned of once', async () => {
+  it('a service that states 0 for good after one positive life is asked ever less often, and warned of once', async () => {
     let isFirst = true;
     const { registry, clock, source, events } = scene(() => {
       const left = isFirst ? 60 : 0;
@@ -177,7 +177,7 @@ describe('P3', () => {
     expect(events()).toEqual(['token.outlived']);
   });
 
-  it('P3 a token that ended while its slow answer was on the way is asked for once more within the call', async () => {
+  it('a token that ended while its slow answer was on the way is asked for once more within the call', async () => {
     const { registry, clock, source } = scripted();
     const waiting = registry.getToken('owner');
     await settle();
@@ -191,7 +191,7 @@ describe('P3', () => {
 });
 
 describe('P4', () => {
-  it('P4 the process stands still while requests are under way: they are asked for again once, and nothing counts as a failure', async () => {
+  it('the process stands still while requests are under way: they are asked for again once, and nothing counts as a failure', async () => {
     const { registry, clock, source } = scripted({ requestTimeoutMs: 10_000 }, ScriptedSource.answering(60));
     await registry.getToken('known');
     source.script(undefined);
@@ -206,7 +206,7 @@ describe('P4', () => {
     expect(source.calls.length).toBe(1 + 4 + 4);
   });
 
-  it('P4 the machine sleeps while a request is under way: a connection that broke meanwhile counts for nothing either', async () => {
+  it('the machine sleeps while a request is under way: a connection that broke meanwhile counts for nothing either', async () => {
     const { registry, clock, source } = scripted();
     const waiting = registry.getToken('owner');
     await settle();
@@ -218,7 +218,7 @@ describe('P4', () => {
     expect(registry.stats().failures).toBe(0);
   });
 
-  it("P4 a process that stands still again gets today's error", async () => {
+  it("a process that stands still again gets today's error", async () => {
     const { registry, clock, source } = scripted({ requestTimeoutMs: 10_000 });
     const waiting = registry.getToken('owner');
     for (let freeze = 0; freeze < 2; freeze++) {
@@ -232,7 +232,7 @@ describe('P4', () => {
     expect(registry.stats().failures).toBe(1);
   });
 
-  it('P4 time in which the process stood still is no waiting in the queue', async () => {
+  it('time in which the process stood still is no waiting in the queue', async () => {
     const { registry, clock, source } = scripted({ concurrency: 1, maxQueueMs: 5_000 });
     const waiting = ['a', 'b'].map((owner) => registry.getToken(owner));
     await settle();

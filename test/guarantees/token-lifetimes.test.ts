@@ -53,7 +53,7 @@ describe('E1', () => {
     ['null', null, UNKNOWN_MS, 'absent'],
     ['absent', undefined, UNKNOWN_MS, 'absent'],
   ])(
-    'E1 expires_in of %s: by the rule, not immortal, not one POST per call, warned of once',
+    'expires_in of %s: by the rule, not immortal, not one POST per call, warned of once',
     async (_, expires_in, lifetimeMs, problem) => {
       const { events, logger } = warnings();
       const source = granting({ response: { expires_in } });
@@ -78,7 +78,7 @@ describe('E1', () => {
     },
   );
 
-  it('E1 each kind of nonsense is warned of once per registry, however many owners and tokens show it', async () => {
+  it('each kind of nonsense is warned of once per registry, however many owners and tokens show it', async () => {
     const { events, logger } = warnings();
     const source = new ScriptedSource((call, index) =>
       call.succeed({ response: { expires_in: [0, 'x', 1e20][index % 3] } }),
@@ -89,7 +89,7 @@ describe('E1', () => {
   });
 
   it.each([Number.NaN, -1, 0, 1e300, 'soon', null, {}, Number.NEGATIVE_INFINITY])(
-    'E1 a policy of the user that says %s makes no token immortal and none useless',
+    'a policy of the user that says %s makes no token immortal and none useless',
     async (said) => {
       const { registry, clock, source } = scripted(
         { expiry: { lifetimeMs: () => said as number } },
@@ -104,7 +104,7 @@ describe('E1', () => {
 });
 
 describe('E2', () => {
-  it.each([1, 5, 60])('E2 a lifetime of %i s is reused, up to a margin that is a share of it', async (seconds) => {
+  it.each([1, 5, 60])('a lifetime of %i s is reused, up to a margin that is a share of it', async (seconds) => {
     const { registry, clock, source } = scripted({}, ScriptedSource.answering(seconds));
     const held = await registry.getToken('key-1');
     const steps = 20;
@@ -116,7 +116,7 @@ describe('E2', () => {
     expect(held.expiresAtMs - held.issuedAtMs).toBe(seconds * 950);
   });
 
-  it('E2 a lifetime of 40 days overflows no timer and loops nowhere', async () => {
+  it('a lifetime of 40 days overflows no timer and loops nowhere', async () => {
     const days = 86_400_000;
     const { registry, clock, source } = scripted({}, ScriptedSource.answering(40 * 86_400));
     const held = await registry.getToken('key-1');
@@ -182,7 +182,7 @@ describe('E4', () => {
     ['set a day on', (clock) => clock.jumpWall(DAY_MS)],
     ['set a day back', (clock) => clock.jumpWall(-DAY_MS)],
     ['frozen', () => {}],
-  ])('E4 the wall clock is %s: nothing is served past its life, at most one extra request', async (what, jump) => {
+  ])('the wall clock is %s: nothing is served past its life, at most one extra request', async (what, jump) => {
     const source = ScriptedSource.answering(7_200);
     const { registry, clock } = scripted({}, source);
     const issuedAt = new Map<unknown, number>([[await registry.getToken('key-1'), clock.monotonic()]]);
@@ -202,7 +202,7 @@ describe('E4', () => {
     expect(source.calls.length).toBeLessThanOrEqual(withoutJump + 1);
   });
 
-  it('E4 the monotonic clock stands still while the wall runs, as in suspension: nothing past its expiry by the wall', async () => {
+  it('the monotonic clock stands still while the wall runs, as in suspension: nothing past its expiry by the wall', async () => {
     const source = ScriptedSource.answering(7_200);
     const { registry, clock } = scripted({}, source);
     let held = await registry.getToken('key-1');
@@ -217,7 +217,7 @@ describe('E4', () => {
     expect(source.calls.length).toBeLessThanOrEqual(25);
   });
 
-  it('E4 the clock jumps while a request is under way: what comes is not kept for longer than it lives', async () => {
+  it('the clock jumps while a request is under way: what comes is not kept for longer than it lives', async () => {
     for (const jumpMs of [HOUR_MS, -HOUR_MS, DAY_MS, -DAY_MS]) {
       const { registry, clock, source } = scripted();
       const waiting = registry.getToken('key-1');
@@ -238,7 +238,7 @@ describe('E4', () => {
     ['is set a day on', 86_400_000, 11],
     ['is set a day back', -86_400_000, 95_000],
   ])(
-    "E4 with the system's own clocks, and a wall clock that %s: nothing is served past its end",
+    "with the system's own clocks, and a wall clock that %s: nothing is served past its end",
     async (_, jumpMs, passedMs) => {
       vi.useFakeTimers({ toFake: ['Date', 'performance'] });
       try {
@@ -258,7 +258,7 @@ describe('E4', () => {
     },
   );
 
-  it('E4 pauses run on the monotonic clock: a jump neither ends nor prolongs one', async () => {
+  it('pauses run on the monotonic clock: a jump neither ends nor prolongs one', async () => {
     for (const jumpMs of [DAY_MS, -DAY_MS]) {
       const source = new ScriptedSource((call) => call.fail(new Error('no')));
       const { registry, clock } = scripted({}, source);
@@ -303,7 +303,7 @@ describe('E5', () => {
       (now) => ({ token: jwt({ iat: now, exp: now + 600 }), response: { expires_in: 'x' } }),
       600_000,
     ],
-  ])('E5 %s: its lifetime is by the rule, and it is reused', async (_, grantAt, lifetimeMs) => {
+  ])('%s: its lifetime is by the rule, and it is reused', async (_, grantAt, lifetimeMs) => {
     const source = new ScriptedSource();
     const { registry, clock } = scripted({}, source);
     source.script((call) => call.succeed(grantAt(clock.now() / 1000)));
@@ -313,7 +313,7 @@ describe('E5', () => {
     expect(source.calls).toHaveLength(1);
   });
 
-  it('E5 fixedLifetime has the last word over what answer and token say', async () => {
+  it('fixedLifetime has the last word over what answer and token say', async () => {
     const source = granting({ token: jwt({ exp: 4e9 }), response: { expires_in: 5 } });
     const { registry } = scripted({ expiry: fixedLifetime(60_000) }, source);
     const held = await registry.getToken('key-1');

@@ -57,7 +57,7 @@ async function statusOf(call: Promise<Response>): Promise<number> {
 const times = <T>(count: number, make: () => T): T[] => Array.from({ length: count }, make);
 
 describe('F2', () => {
-  it('F2 1,000 concurrent 401s for one token: one POST, and every call succeeds at its second try', async () => {
+  it('1,000 concurrent 401s for one token: one POST, and every call succeeds at its second try', async () => {
     const { service, registry } = await withService();
     const call = registry.ownerFetch('key');
     expect(await statusOf(call(service.url))).toBe(200);
@@ -72,7 +72,7 @@ describe('F2', () => {
 describe('F3', () => {
   const same = token({ access_token: 'the-same' });
 
-  it('F3 a call is attempted at most twice, also if the service issues the refused token again: then the 401 is returned', async () => {
+  it('a call is attempted at most twice, also if the service issues the refused token again: then the 401 is returned', async () => {
     const { endpoint, registry, resources } = await byHand(() => false);
     endpoint.always(same);
     const call = registry.ownerFetch('key');
@@ -85,7 +85,7 @@ describe('F3', () => {
 });
 
 describe('F5', () => {
-  it('F5 a source that holds a new token back until it is known: no call is refused', async () => {
+  it('a source that holds a new token back until it is known: no call is refused', async () => {
     const clock = new ManualClock();
     await using service = await IssuingService.start({ lagMs: 2_000, lifetimeSeconds: 60, now: () => clock.now() });
     const endpoint = new TokenEndpoint({ baseUrl: service.url, ...CLIENT, clock });
@@ -114,7 +114,7 @@ describe('F5', () => {
 });
 
 describe('F6', () => {
-  it('F6 403 never refreshes', async () => {
+  it('403 never refreshes', async () => {
     const endpoint = await LoopbackService.start();
     await using resources = await ResourceService.start((_, response) => response.writeHead(403).end());
     const registry = new OwnerTokenRegistry({ source: new TokenEndpoint({ baseUrl: endpoint.url, ...CLIENT }) });
@@ -128,7 +128,7 @@ describe('F6', () => {
     expect(registry.stats().rejections).toBe(0);
   });
 
-  it('F6 a 401 of the token endpoint is the failure of the call, and never re-enters it', async () => {
+  it('a 401 of the token endpoint is the failure of the call, and never re-enters it', async () => {
     for (const ownFetch of [undefined, fetch]) {
       const endpoint = await LoopbackService.start();
       endpoint.always(json(401, { error: 'invalid_client' }));
@@ -148,7 +148,7 @@ describe('F6', () => {
 });
 
 describe('F7', () => {
-  it('F7 under load, with a service that revokes the old token at each new one: no call lost, two POSTs a refresh', async () => {
+  it('under load, with a service that revokes the old token at each new one: no call lost, two POSTs a refresh', async () => {
     const { service, registry, clock } = await withService({ revokePrevious: true, lifetimeSeconds: 60 });
     const owners = keys(5);
     const statuses = new Map<number, number>();
@@ -166,7 +166,7 @@ describe('F7', () => {
     expect(service.posts).toBeLessThanOrEqual(5 * (1 + 2 * 5));
   });
 
-  it('F7 a token is revoked while it is being refreshed: the calls wait for the refresh, no call is lost, no POST more', async () => {
+  it('a token is revoked while it is being refreshed: the calls wait for the refresh, no call is lost, no POST more', async () => {
     // The service's view: the newest token is the only one that counts, from the moment of its request.
     let current = 1;
     const { endpoint, resources, registry, clock } = await byHand((presented) =>

@@ -17,7 +17,7 @@ describe('outages', () => {
   const publish = (message: Partial<PauseMessage>) =>
     channel('owner-token-registry:pause').publish({ registry: 'shown', ...message });
 
-  it('outages of one scope are recorded one after another, and end without those of the other scope', () => {
+  it('of one scope are recorded one after another, and end without those of the other scope', () => {
     publish({ scope: 'endpoint', action: 'paused' });
     publish({ scope: 'client', action: 'paused' });
     nowMs = 10;
@@ -33,7 +33,7 @@ describe('outages', () => {
     expect(recorder.outages.map(({ toMs }) => toMs)).toEqual([10, undefined, undefined]);
   });
 
-  it('outages of owners are not recorded', () => {
+  it('of owners are not recorded', () => {
     publish({ scope: 'owner', action: 'paused' });
     expect(recorder.outages).toEqual([]);
   });

@@ -82,7 +82,7 @@ describe('owners that cannot be served', () => {
 });
 
 describe('causes', () => {
-  it('causes group owners by code and status, those without service first', () => {
+  it('group owners by code and status, those without service first', () => {
     const { causes, service } = statusOf([
       served(1, { failure: failure({ sinceMs: NOW - 30 }) }),
       { phase: 'backing-off', failure: failure({ code: 'owner_refused', status: 400, retryAtMs: NOW + 20 }) },
@@ -135,13 +135,13 @@ describe('causes', () => {
 describe('the runway', () => {
   const runway = (...args: Parameters<typeof statusOf>) => statusOf(...args).runway;
 
-  it('the runway in an outage says when the first owner loses service, and when half of them do', () => {
+  it('in an outage says when the first owner loses service, and when half of them do', () => {
     const owners = [1_000, 5_000, 9_000, 13_000].map((ms) => served(ms));
     expect(runway(owners, open)).toEqual({ owners: 4, firstAtMs: NOW + 1_000, halfAtMs: NOW + 5_000 });
     expect(runway([...owners, { phase: 'backing-off' }], open)?.halfAtMs).toBe(NOW + 5_000);
   });
 
-  it('the runway has no half where half have lost service already, or will not', () => {
+  it('has no half where half have lost service already, or will not', () => {
     expect(runway([served(1_000), { phase: 'backing-off' }], open)).toEqual({ owners: 1, firstAtMs: NOW + 1_000 });
     expect(runway([served(1_000, { failure: failure() }), served(1), served(1)])).toEqual({
       owners: 1,

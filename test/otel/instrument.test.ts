@@ -108,7 +108,7 @@ const failureOf = (accessKey: string): Promise<OwnerTokenError> =>
   );
 
 describe('metrics', () => {
-  it('metrics report what the registry did, under OpenTelemetry names', async () => {
+  it('report what the registry did, under OpenTelemetry names', async () => {
     const stop = instrument(registry, { meterProvider, tracerProvider });
     await Promise.all([registry.getToken('a'), registry.getToken('a'), registry.getToken('b')]);
     await registry.getToken('a');
@@ -133,7 +133,7 @@ describe('metrics', () => {
     expect(await series('owner_token.requests')).not.toMatchObject({ miss: requests });
   });
 
-  it('metrics report how many owners have tokens that the API rejects, apart from those whose requests fail', async () => {
+  it('report how many owners have tokens that the API rejects, apart from those whose requests fail', async () => {
     const stop = instrument(registry, { meterProvider, tracerProvider });
     for (const accessKey of ['a', 'b', 'a', 'b']) registry.reject(accessKey, await registry.getToken(accessKey));
     expect(await series('owner_token.owners')).toMatchObject({ usable: 2, paused: 0, rejected: 2 });
@@ -142,7 +142,7 @@ describe('metrics', () => {
     stop();
   });
 
-  it('metrics distinguish refreshes from requests of calls that found no usable token', async () => {
+  it('distinguish refreshes from requests of calls that found no usable token', async () => {
     instrument(registry, { meterProvider, tracerProvider });
     await registry.getToken('a');
     clock.advance(90_000);
@@ -152,7 +152,7 @@ describe('metrics', () => {
     expect(await series('owner_token.request.duration')).toEqual({ absent: 1, refresh: 1 });
   });
 
-  it('metrics report durations and waits in seconds', async () => {
+  it('report durations and waits in seconds', async () => {
     const slow: TokenSource = {
       requestToken: (owner) =>
         new Promise((resolve) =>
@@ -177,7 +177,7 @@ describe('metrics', () => {
     expect(scraped).toMatch(/^owner_token_request_queue_duration_seconds_sum\{.*\} 0\.2$/m);
   });
 
-  it('metrics report the state of the circuits', async () => {
+  it('report the state of the circuits', async () => {
     instrument(registry, { meterProvider, tracerProvider });
     const { retryAtMs = 0 } = await failureOf('invalid-client');
     expect(await series('owner_token.circuit.state')).toMatchObject({
@@ -201,7 +201,7 @@ describe('metrics', () => {
   });
 
   it.each(['endpoint', 'client'] as const)(
-    'metrics count calls refused by an open circuit of the %s as refused lookups',
+    'count calls refused by an open circuit of the %s as refused lookups',
     async (scope) => {
       const error = new OwnerTokenError('rate_limited', 'down', { failureScope: scope, retryAfterMs: 60_000 });
       const issued = { token: 'canary-token', response: { expires_in: 100 } };
@@ -216,13 +216,13 @@ describe('metrics', () => {
     },
   );
 
-  it('metrics report the outcomes of a fleet', async () => {
+  it('report the outcomes of a fleet', async () => {
     const stats = { sharing: true, shared: 5, leader: 3, fallback: 2, refused: 1, unreadable: 0 };
     instrument(registry, { meterProvider, tracerProvider, fleet: { stats: () => stats } as never });
     expect(await series('owner_token.fleet.requests')).toEqual({ shared: 5, leader: 3, fallback: 2, refused: 1 });
   });
 
-  it('metrics carry an owner only on request, and then its fingerprint', async () => {
+  it('carry an owner only on request, and then its fingerprint', async () => {
     instrument(registry, { meterProvider, tracerProvider, ownerAttribute: 'customer' });
     await registry.getToken('a');
     for (const metric of ['owner_token.request.duration', 'owner_token.request.queue.duration'] as const) {
@@ -230,7 +230,7 @@ describe('metrics', () => {
     }
   });
 
-  it('metrics are recorded in the context of their span, so that exemplars link to it', async () => {
+  it('are recorded in the context of their span, so that exemplars link to it', async () => {
     const recordedIn: unknown[] = [];
     const meter = meterProvider.getMeter('test');
     const getMeter = () =>
@@ -247,7 +247,7 @@ describe('metrics', () => {
     expect(recordedIn).toEqual([request?.spanContext().spanId, request?.spanContext().spanId]);
   });
 
-  it('metrics of two registries are told apart by name', async () => {
+  it('of two registries are told apart by name', async () => {
     const other = new OwnerTokenRegistry({ source, clock, name: 'erp' });
     instrument(registry, { meterProvider, tracerProvider });
     await other.getToken('a');
@@ -255,7 +255,7 @@ describe('metrics', () => {
     await other.close();
   });
 
-  it('metrics are scraped from the Prometheus exporter over HTTP', async () => {
+  it('are scraped from the Prometheus exporter over HTTP', async () => {
     const port = 9_464 + Math.floor(process.pid % 20_000);
     const prometheus = new PrometheusExporter({ port, host: '127.0.0.1' });
     const scraped = new MeterProvider({ readers: [prometheus] });
@@ -274,7 +274,7 @@ describe('metrics', () => {
 describe('spans', () => {
   const spanNamed = (name: string) => memory.getFinishedSpans().filter((span) => span.name === name);
 
-  it("spans are children of the caller's span and parents of the HTTP client's", async () => {
+  it("are children of the caller's span and parents of the HTTP client's", async () => {
     instrument(registry, { meterProvider, tracerProvider });
     const caller = tracer.startSpan('caller');
     await context.with(trace.setSpan(context.active(), caller), () => registry.getToken('a'));
@@ -290,7 +290,7 @@ describe('spans', () => {
     });
   });
 
-  it('spans of failed requests have the error code, and no secret', async () => {
+  it('of failed requests have the error code, and no secret', async () => {
     instrument(registry, { meterProvider, tracerProvider });
     await failureOf('revoked');
     const [request] = spanNamed('owner_token.request');
@@ -298,7 +298,7 @@ describe('spans', () => {
     expect(request?.attributes).toMatchObject({ 'error.type': 'owner_refused', 'http.response.status_code': 400 });
   });
 
-  it('spans of refreshes are root spans, linked to the call that started them', async () => {
+  it('of refreshes are root spans, linked to the call that started them', async () => {
     instrument(registry, { meterProvider, tracerProvider });
     await registry.getToken('a');
     memory.reset();
@@ -312,7 +312,7 @@ describe('spans', () => {
     expect(spanNamed('POST')[0]?.parentSpanContext?.spanId).toBe(request?.spanContext().spanId);
   });
 
-  it('spans end once, and are released when they end', async () => {
+  it('end once, and are released when they end', async () => {
     const ended = new Map<Span, number>();
     const counting: TracerProvider = {
       getTracer: () => ({
@@ -337,7 +337,7 @@ describe('spans', () => {
     expect([...ended.values()]).toEqual([1, 1, 1]);
   });
 
-  it('spans keep the wrappers of other subscribers around the request, such as a second instrumentation', async () => {
+  it('keep the wrappers of other subscribers around the request, such as a second instrumentation', async () => {
     const seen: unknown[] = [];
     const store = new AsyncLocalStorage<string>();
     const looking: TokenSource = {
@@ -362,7 +362,7 @@ describe('spans', () => {
     expect(requests).toContain(spanNamed('POST')[0]?.parentSpanContext?.spanId);
   });
 
-  it('spans end when the request is abandoned, and when reporting stops', async () => {
+  it('end when the request is abandoned, and when reporting stops', async () => {
     const hanging: TokenSource = {
       requestToken: (_, { signal }) =>
         new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),

@@ -29,7 +29,7 @@ afterEach(async () => {
 });
 
 describe('registerMetrics', () => {
-  it('registerMetrics exports the metrics of each registry, and scraping twice counts nothing twice', async () => {
+  it('exports the metrics of each registry, and scraping twice counts nothing twice', async () => {
     const [crm, erp] = registries as [OwnerTokenRegistry, OwnerTokenRegistry];
     await Promise.all([crm.getToken('a'), crm.getToken('b'), erp.getToken('a')]);
     await crm.getToken('wrong').catch(() => {});
@@ -55,7 +55,7 @@ describe('registerMetrics', () => {
     expect(text).toMatch(/request_duration_seconds_count\{.*"crm".*error_type="owner_refused"\} 1/);
   });
 
-  it('registerMetrics exports every metric, and none once stopped', async () => {
+  it('exports every metric, and none once stopped', async () => {
     const [crm] = registries as [OwnerTokenRegistry];
     await crm.getToken('a');
     const exported = async () => (await promClient.register.getMetricsAsJSON()).map(({ name }) => name).sort();
@@ -67,7 +67,7 @@ describe('registerMetrics', () => {
     expect(await exported()).toEqual(names);
   });
 
-  it('registerMetrics exports to the register that it is given', async () => {
+  it('exports to the register that it is given', async () => {
     stop();
     const [crm] = registries as [OwnerTokenRegistry];
     const register = new promClient.Registry();
@@ -81,7 +81,7 @@ describe('registerMetrics', () => {
     expect(await register.getMetricsAsJSON()).toEqual([]);
   });
 
-  it('registerMetrics refuses anything that is not a register', () => {
+  it('refuses anything that is not a register', () => {
     const register = {} as never;
     expect(() => registerMetrics(promClient, registries, { register })).toThrow(
       'register: expected a Registry of prom-client',

@@ -11,7 +11,7 @@ it('a span counts the seconds that begin in it, so that adjacent spans count eac
 describe('the live bar', () => {
   const bar = (id: string, toMs: number): Bar => ({ id, fromMs: 0, toMs, cut: false });
 
-  it('the live bar is the one that lasts longest', () => {
+  it('is the one that lasts longest', () => {
     expect(liveBar({ bars: [bar('t', 1000), bar('u', 2000), bar('v', 1500)] }, 500)?.id).toBe('u');
   });
 

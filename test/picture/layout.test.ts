@@ -33,28 +33,28 @@ function placed(marks: readonly Mark[], by = layout()): { id: number; x: number;
 }
 
 describe('the layout', () => {
-  it('the layout gives few owners much room, and fits 200 on a screen', () => {
+  it('gives few owners much room, and fits 200 on a screen', () => {
     expect(layout(1).pitch).toBe(44);
     expect(heightOf(layout(200), 200)).toBeLessThan(850);
     expect(layout(10_000).pitch).toBeGreaterThan(3);
   });
 
-  it('the layout puts one window ago at the left edge and now at the end of the past, and maps a position back to its time', () => {
+  it('puts one window ago at the left edge and now at the end of the past, and maps a position back to its time', () => {
     expect([xOf(layout(), NOW_MS), xOf(layout(), NOW_MS - 60_000)]).toEqual([nowX(layout()), 0]);
     expect(timeAt(layout(), xOf(layout(), NOW_MS - 12_345))).toBeCloseTo(NOW_MS - 12_345);
   });
 
-  it('the layout finds the lane at a height', () => {
+  it('finds the lane at a height', () => {
     expect([0, 3, 4].map((row) => rowAt(layout(), laneY(layout(), row) + 1))).toEqual([0, 3, 4]);
   });
 });
 
 describe('marks', () => {
-  it('marks are drawn at their time', () => {
+  it('are drawn at their time', () => {
     expect(placed([mark(1, 60_000), mark(2, 30_000)]).map(({ x }) => x)).toEqual([0, 400]);
   });
 
-  it('marks that would overlap are stacked, so that a stampede is a column', () => {
+  it('that would overlap are stacked, so that a stampede is a column', () => {
     const marks = placed([mark(1, 5000), mark(2, 4999), mark(3, 4998)]);
     expect(new Set(marks.map(({ x }) => x)).size).toBe(1);
     const [first, second, third] = marks.map(({ y }) => y) as [number, number, number];
@@ -62,7 +62,7 @@ describe('marks', () => {
     expect(second - third).toBeCloseTo(first - second);
   });
 
-  it('marks keep their positions relative to each other as time passes', () => {
+  it('keep their positions relative to each other as time passes', () => {
     const marks = [mark(1, 5000), mark(2, 4990), mark(3, 4700)];
     const later = layoutOf(5, { width: 1000, windowMs: 60_000, nowMs: NOW_MS + 777 });
     const movedBy = placed(marks, later).map(({ x, y }, index) => {
@@ -73,7 +73,7 @@ describe('marks', () => {
   });
 
   it.each([1, 5, 40, 60, 200, 250])(
-    'marks stay in their lane with %d lanes, because stacks move closer together',
+    'stay in their lane with %d lanes, because stacks move closer together',
     (lanes) => {
       const many = Array.from({ length: 40 }, (_, n) => mark(n + 1, 5000));
       const { radius, pitch } = layout(lanes);
@@ -84,11 +84,11 @@ describe('marks', () => {
     },
   );
 
-  it('marks outside the visible range are not drawn', () => {
+  it('outside the visible range are not drawn', () => {
     expect(placed([mark(1, 200_000), mark(2, 10_000), mark(3, -200_000)]).map(({ id }) => id)).toEqual([2]);
   });
 
-  it('marks are found near the pointer, and not far from it', () => {
+  it('are found near the pointer, and not far from it', () => {
     const marks = [mark(1, 30_000), mark(2, 10_000)];
     const [first] = placed(marks);
     expect(markNear(marks, layout(), (first?.x ?? 0) + 5, first?.y ?? 0)?.mark[0]).toBe(1);
@@ -97,7 +97,7 @@ describe('marks', () => {
 });
 
 describe('shapes', () => {
-  it.each(MARK_KINDS)('shapes of the kind %s are no larger than their radius', (kind) => {
+  it.each(MARK_KINDS)('of the kind %s are no larger than their radius', (kind) => {
     // A path of relative lines and arcs: where it goes, arcs by their ends.
     let [x, y] = [0, 0];
     const numbers = (text: string) => [...text.matchAll(/-?[\d.]+/g)].map(Number);
@@ -126,16 +126,16 @@ describe('bars', () => {
   const spans = (...bars: Bar[]) =>
     spansOf(bars, layout()).map(({ from, to }) => [Math.round(from), Math.round(to)] as const);
 
-  it('bars last as long as their token, up to the edge', () => {
+  it('last as long as their token, up to the edge', () => {
     expect(spans(bar(-30_000, 5000))).toEqual([[400, 867]]);
     expect(spans(bar(-30_000, 3e11))).toEqual([[400, 1000]]);
   });
 
-  it('bars that ended before the visible range are not drawn', () => {
+  it('that ended before the visible range are not drawn', () => {
     expect(spans(bar(-300_000, -200_000))).toEqual([]);
   });
 
-  it('bars that overlap are drawn once: the later one from the end of the earlier one', () => {
+  it('that overlap are drawn once: the later one from the end of the earlier one', () => {
     expect(spans(bar(-30_000, -15_000), bar(-29_000, -20_000), bar(-22_500, 0))).toEqual([
       [400, 600],
       [600, 800],
@@ -149,13 +149,13 @@ describe('a band', () => {
     return span && [Math.round(span.x), Math.round(span.width)];
   };
 
-  it('a band lasts as long as what it shows, into the future too', () => {
+  it('lasts as long as what it shows, into the future too', () => {
     expect(spanOf({ toMs: NOW_MS - 15_000 })).toEqual([400, 200]);
     expect(spanOf({ toMs: NOW_MS + 7500 })).toEqual([400, 500]);
     expect(spanOf({ fromMs: NOW_MS - 400_000, toMs: NOW_MS - 300_000 })).toBeUndefined();
   });
 
-  it('a band without an end continues; a line does not', () => {
+  it('without an end continues; a line does not', () => {
     const [x = 0, width = 0] = spanOf({}) ?? [];
     expect(x + width).toBeGreaterThan(1000);
     expect(spanOf({ look: 'line' })).toEqual([400, 2]);
@@ -163,7 +163,7 @@ describe('a band', () => {
 });
 
 describe('the rail', () => {
-  it('the rail has ticks at round times from edge to edge, at least a label apart', () => {
+  it('has ticks at round times from edge to edge, at least a label apart', () => {
     const ticks = ticksOf(layout());
     expect(ticks.every((atMs) => atMs % 10_000 === 0)).toBe(true);
     for (const [index, atMs] of ticks.entries()) {
@@ -173,7 +173,7 @@ describe('the rail', () => {
     expect(xOf(layout(), ticks.at(-1) ?? 0)).toBeGreaterThanOrEqual(1000);
   });
 
-  it('the rail has a column per second, or per several seconds if one would be too narrow, and loses no request', () => {
+  it('has a column per second, or per several seconds if one would be too narrow, and loses no request', () => {
     const now = Math.floor(NOW_MS / 1000);
     const seconds = new Map(Array.from({ length: 600 }, (_, n): [number, Second] => [now - n, [now - n, 1, 2]]));
     const minute = columnsOf(seconds, layout());
@@ -197,7 +197,7 @@ describe('the rail', () => {
     },
   );
 
-  it('the rail leaves out names that would overlap', () => {
+  it('leaves out names that would overlap', () => {
     expect(labelEvery(44)).toBe(1);
     expect(labelEvery(3.5)).toBe(5);
   });

@@ -35,7 +35,7 @@ function linked(isReady?: () => boolean | undefined) {
 const OK = ['free', '1900000000000000'];
 
 describe('the link to Redis', () => {
-  it('the link to Redis waits for a reply until its deadline, and no longer', async () => {
+  it('waits for a reply until its deadline, and no longer', async () => {
     const { run, pass } = linked();
     const call = run();
     await pass(249);

@@ -16,14 +16,14 @@ const HERE = sealContext('token', 'name', 42);
 const sealed = (sealer: Sealer, token: object = TOKEN) => sealer.seal(token, HERE) ?? '';
 
 describe('a sealed token', () => {
-  it('a sealed token opens as the token that was sealed', () => {
+  it('opens as the token that was sealed', () => {
     const sealer = new Sealer([OLD]);
     expect(sealer.open(sealed(sealer), HERE)).toEqual(TOKEN);
     const bare = { token: 'x', requestedAtUs: 1, lifetimeMs: null };
     expect(sealer.open(sealed(sealer, bare), HERE)).toEqual(bare);
   });
 
-  it('a sealed token reveals nothing of the token, and is never the same twice', () => {
+  it('reveals nothing of the token, and is never the same twice', () => {
     const sealer = new Sealer([OLD]);
     expect(Buffer.from(sealed(sealer), 'base64url').toString('latin1')).not.toContain('canary');
     expect(sealed(sealer)).not.toBe(sealed(sealer));
@@ -39,7 +39,7 @@ describe('a sealed token', () => {
     expect(new Sealer([NEW]).open(value, HERE)).toBeUndefined();
   });
 
-  it('a sealed token opens with any key of the ring, and is sealed with the first', () => {
+  it('opens with any key of the ring, and is sealed with the first', () => {
     const [before, during, after] = [new Sealer([OLD]), new Sealer([NEW, OLD]), new Sealer([NEW])];
     expect(during.open(sealed(before), HERE)).toEqual(TOKEN);
     expect(after.open(sealed(during), HERE)).toEqual(TOKEN);

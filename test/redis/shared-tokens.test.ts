@@ -471,7 +471,7 @@ describe('failures', () => {
   it.each([
     ['a closing replica', new OwnerTokenError('endpoint_unavailable', 'aborted'), true],
     ['a call that did not concern the service', new OwnerTokenError('closed', 'closed'), false],
-  ])('failures of %s are not shared: the next replica leads', async (_, error, isAborted) => {
+  ])('of %s are not shared: the next replica leads', async (_, error, isAborted) => {
     const fleet = new ModelFleet(new FleetSource());
     const controller = new AbortController();
     const leading = watched(fleet.replica().shared.requestToken(KEY, requestOf({ signal: controller.signal })));
@@ -1078,7 +1078,7 @@ describe('a quota', () => {
   }
 
   it.each(['up', 'hung'] as const)(
-    'a quota holds for all replicas together, each keeping to its share (Redis %s)',
+    'holds for all replicas together, each keeping to its share (Redis %s)',
     async (health) => {
       const { fleet, all, times } = await counted(5);
       fleet.health = health;
@@ -1136,7 +1136,7 @@ describe('a quota', () => {
     expect(times.flat().length).toBeGreaterThan(4);
   });
 
-  it('a quota is divided by ten until the replicas have counted each other', async () => {
+  it('is divided by ten until the replicas have counted each other', async () => {
     const fleet = new ModelFleet();
     const { registry } = fleet.replica({ requestsPerSecond: PER_SECOND });
     for (let index = 0; index < 20; index++) void registry.getToken(`owner-${index}`);

@@ -38,7 +38,7 @@ describe('labels', () => {
   const named = (label: (accessKey: string) => string) => new Fingerprints(KEY, label).nameOf('key-1');
   const unnamed = new Fingerprints(KEY).nameOf('key-1');
 
-  it('labels replace the fingerprint of an owner, not of a token', () => {
+  it('replace the fingerprint of an owner, not of a token', () => {
     expect(named((accessKey) => `customer ${accessKey.length}`)).toBe('customer 5');
     expect(new Fingerprints(KEY, () => 'x').ofToken('t')).toBe(new Fingerprints(KEY).ofToken('t'));
   });
@@ -54,7 +54,7 @@ describe('labels', () => {
         throw new Error('no');
       },
     ],
-  ])('labels that %s are ignored', (_, label) => {
+  ])('that %s are ignored', (_, label) => {
     expect(named(label)).toBe(unnamed);
   });
 });

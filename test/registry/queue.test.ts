@@ -35,17 +35,17 @@ function startOrder(queue: RequestQueue<Flight>, nowMs: number, onlyTrials = fal
 describe('the queue', () => {
   const reversed = () => LANES.toReversed().map((lane) => flight(lane, lane));
 
-  it('the queue starts trials, known owners, new ones, refreshes, and owners known to fail, in this order', () => {
+  it('starts trials, known owners, new ones, refreshes, and owners known to fail, in this order', () => {
     const queue = queueOf(...reversed());
     expect(startOrder(queue, 0)).toEqual(['trial', 'known', 'new', 'refresh', 'failing']);
     expect([queue.waiting, queue.lists.running.length]).toEqual([0, 5]);
   });
 
-  it('the queue starts trials alone while a circuit stops all others', () => {
+  it('starts trials alone while a circuit stops all others', () => {
     expect(startOrder(queueOf(...reversed()), 0, true)).toEqual(['trial']);
   });
 
-  it('the queue starts the oldest of a lane first, until it has waited for more than a second: then the newest', () => {
+  it('starts the oldest of a lane first, until it has waited for more than a second: then the newest', () => {
     const three = () => queueOf(flight('a', 'new', 0), flight('b', 'new', 400), flight('c', 'new', 800));
     expect(startOrder(three(), 1_000)).toEqual(['a', 'b', 'c']);
     expect(startOrder(three(), 1_001)).toEqual(['c', 'b', 'a']);
@@ -54,14 +54,14 @@ describe('the queue', () => {
     expect(startOrder(queue, 1_001)).toEqual(['b', 'c']);
   });
 
-  it('the queue knows the request that has waited longest in any lane', () => {
+  it('knows the request that has waited longest in any lane', () => {
     const old = flight('old', 'known', 3);
     const others = [flight('a', 'trial', 7), flight('b', 'new', 3), flight('c', 'new', 6), flight('d', 'refresh', 4)];
     expect(queueOf(...others, old).longestWaiting).toBe(old);
     expect(new RequestQueue().longestWaiting).toBeUndefined();
   });
 
-  it('the queue has each request in one place, and counts those that wait, are queued and are in flight', () => {
+  it('has each request in one place, and counts those that wait, are queued and are in flight', () => {
     const [a, b] = [flight('a', 'known'), flight('b', 'new')];
     const queue = queueOf(a, b);
     const counts = () => [queue.waiting, queue.queued, queue.inFlight];
@@ -84,7 +84,7 @@ describe('the queue', () => {
     ['abc', 'b', 'ac'],
     ['abc', 'c', 'ab'],
     ['a', 'a', ''],
-  ])('the queue of %s without %s is %s, in either direction, and keeps no link in what has left', (all, name, left) => {
+  ])('of %s without %s is %s, in either direction, and keeps no link in what has left', (all, name, left) => {
     const flights = [...all].map((each) => flight(each, 'new'));
     const queue = queueOf(...flights);
     const leaving = flights.find(({ accessKey }) => accessKey === name) as Flight;
@@ -96,7 +96,7 @@ describe('the queue', () => {
     expect([namesIn(queue).join(''), names(back).join(''), queue.lists.new.length]).toEqual([left, left, left.length]);
   });
 
-  it('the queue is drained of the requests in flight, then of those that still wait when their turn comes', () => {
+  it('is drained of the requests in flight, then of those that still wait when their turn comes', () => {
     const [running, slow] = [flight('running', 'new'), flight('slow', 'new')];
     const [retrying, leaving, last] = [
       flight('retrying', 'new'),

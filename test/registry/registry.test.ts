@@ -128,7 +128,7 @@ describe('evidence', () => {
     return { heard, ...answering({ expiry }) };
   };
 
-  it('evidence names owner and token by their digests, since two owners may have one label', async () => {
+  it('names owner and token by their digests, since two owners may have one label', async () => {
     const accepted = vi.fn();
     const { registry } = answering({ expiry: { lifetimeMs: () => 100_000, accepted }, ownerLabel: () => 'customer' });
     const token = await registry.getToken('key-1');
@@ -173,7 +173,7 @@ describe('evidence', () => {
     ]);
   });
 
-  it('evidence is reported only of tokens that the registry issued, to owners it holds', async () => {
+  it('is reported only of tokens that the registry issued, to owners it holds', async () => {
     const { heard, registry } = learning();
     const token = await registry.getToken('key-1');
     registry.accept('key-1', token.value as unknown as typeof token);
@@ -182,7 +182,7 @@ describe('evidence', () => {
     expect(heard).toEqual([]);
   });
 
-  it('evidence goes only to policies that take it, and one that throws is reported once', async () => {
+  it('goes only to policies that take it, and one that throws is reported once', async () => {
     const { registry } = answering();
     const token = await registry.getToken('key-1');
     expect(() => registry.accept('key-1', token)).not.toThrow();
@@ -382,7 +382,7 @@ it('close is what `await using` calls, and refuses invalid options', async () =>
 });
 
 describe('registries', () => {
-  it('registries refuse an invalid signal before anything is requested', async () => {
+  it('refuse an invalid signal before anything is requested', async () => {
     const { registry, source } = answering();
     const signal = {} as AbortSignal;
     await expect(registry.getToken('key-1', { signal })).rejects.toMatchObject({ code: 'invalid_options' });
@@ -390,7 +390,7 @@ describe('registries', () => {
     expect(source.calls).toHaveLength(0);
   });
 
-  it('registries refuse a signal in place of the options', async () => {
+  it('refuse a signal in place of the options', async () => {
     const { registry, source } = answering();
     const call = registry.getToken('key-1', new AbortController().signal as { signal?: AbortSignal });
     await expect(call).rejects.toMatchObject({
@@ -400,12 +400,12 @@ describe('registries', () => {
     expect(source.calls).toHaveLength(0);
   });
 
-  it('registries refuse a bad access key in accept too, whatever the policy', async () => {
+  it('refuse a bad access key in accept too, whatever the policy', async () => {
     const { registry } = answering();
     expect(() => registry.accept('', tokenOf('a'))).toThrow(expect.objectContaining({ code: 'invalid_access_key' }));
   });
 
-  it('registries reject a call whose clock throws, rather than throw at the caller', async () => {
+  it('reject a call whose clock throws, rather than throw at the caller', async () => {
     let broken = false;
     const clock = new ManualClock();
     const now = () => {
@@ -422,13 +422,13 @@ describe('registries', () => {
     expect(source.calls).toHaveLength(1);
   });
 
-  it('registries have a name, by which logs and metrics tell them apart', () => {
+  it('have a name, by which logs and metrics tell them apart', () => {
     expect([answering().registry.name, answering({ name: 'billing' }).registry.name]).toEqual(['default', 'billing']);
   });
 });
 
 describe('every owner', () => {
-  it('every owner is enumerated, with its names, its state and why it fails', async () => {
+  it('is enumerated, with its names, its state and why it fails', async () => {
     const source = ScriptedSource.answering();
     const { registry } = make(source, { ownerLabel: (accessKey) => accessKey.toUpperCase() });
     await registry.getToken('key-1');

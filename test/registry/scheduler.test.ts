@@ -116,7 +116,7 @@ describe('an open circuit', () => {
   const outage = (retryAfterMs?: number) =>
     new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint', retryAfterMs });
 
-  it('an open circuit makes calls wait if its pause ends within a second, and refuses them otherwise, refreshes too', async () => {
+  it('makes calls wait if its pause ends within a second, and refuses them otherwise, refreshes too', async () => {
     const { registry, clock, source } = answering();
     await registry.getToken('held');
     source.script((call) => call.fail(outage(2_000)));
@@ -137,7 +137,7 @@ describe('an open circuit', () => {
     await registry.close();
   });
 
-  it('an open circuit is tried by refreshing a canary, outside the async context of any caller', async () => {
+  it('is tried by refreshing a canary, outside the async context of any caller', async () => {
     const context = new AsyncLocalStorage<string>();
     const { registry, clock, source } = answering();
     const held = await registry.getToken('held');
@@ -164,7 +164,7 @@ describe('an open circuit', () => {
     await registry.close();
   });
 
-  it('an open circuit is not tried with an owner that was forgotten, or is busy', async () => {
+  it('is not tried with an owner that was forgotten, or is busy', async () => {
     const { registry, clock, source } = answering();
     for (const key of ['forgotten', 'busy']) await registry.getToken(key);
     registry.forget('forgotten');

@@ -44,14 +44,14 @@ class Stage {
 }
 
 describe('the cache of slots', () => {
-  it('the cache of slots returns the token of each owner while it is certainly fresh', async () => {
+  it('returns the token of each owner while it is certainly fresh', async () => {
     const stage = new Stage(2);
     for (const owner of ['a', 'b']) stage.store(owner);
     expect(await Promise.all(['a', 'b', 'c'].map((owner) => stage.valueOf(owner)))).toEqual(['a', 'b', undefined]);
     expect([await stage.valueOf('a', 1_599), await stage.valueOf('a', 1_600)]).toEqual(['a', undefined]);
   });
 
-  it.each([-3e9, 4e9])('the cache of slots compares seconds of more than 32 bits: %d', async (second) => {
+  it.each([-3e9, 4e9])('compares seconds of more than 32 bits: %d', async (second) => {
     const stage = new Stage(1);
     stage.store('a', 'a', second * 1000);
     expect([await stage.valueOf('a', second - 1), await stage.valueOf('a', second)]).toEqual(['a', undefined]);
@@ -77,7 +77,7 @@ describe('the cache of slots', () => {
     expect(await stage.valueOf('a', 2 ** 40)).toBe('a');
   });
 
-  it('the cache of slots returns the same promise for every hit', () => {
+  it('returns the same promise for every hit', () => {
     const stage = new Stage(1);
     stage.store('a');
     const token = stage.hit('a', 1_000);
@@ -85,7 +85,7 @@ describe('the cache of slots', () => {
     expect(stage.hit('a', 1_001)).toBe(token);
   });
 
-  it('the cache of slots returns the new token after a refresh', async () => {
+  it('returns the new token after a refresh', async () => {
     const stage = new Stage(1);
     const slot = stage.store('a');
     stage.store('a', 'new');
@@ -93,7 +93,7 @@ describe('the cache of slots', () => {
     expect([stage.cache.peek('a'), stage.cache.size, stage.evicted]).toEqual([slot, 1, []]);
   });
 
-  it('the cache of slots evicts the least recently used owner, and reuses its index', async () => {
+  it('evicts the least recently used owner, and reuses its index', async () => {
     const stage = new Stage(3);
     for (const owner of ['a', 'b', 'c']) stage.store(owner);
     void stage.hit('a', 1_000);
@@ -110,7 +110,7 @@ describe('the cache of slots', () => {
     expect(owners.map((owner) => stage.cache.peek(owner)?.held?.value)).toEqual([...gone, ...kept]);
   });
 
-  it('the cache of slots reuses the index of a removed owner, and reports no eviction', async () => {
+  it('reuses the index of a removed owner, and reports no eviction', async () => {
     const stage = new Stage(2);
     for (const owner of ['a', 'b']) stage.store(owner);
     stage.cache.delete('a');
@@ -120,7 +120,7 @@ describe('the cache of slots', () => {
     expect([await stage.valueOf('b'), await stage.valueOf('c'), stage.evicted]).toEqual(['b2', 'c2', []]);
   });
 
-  it('the cache of slots never mixes up owners in 5,000 random operations', async () => {
+  it('never mixes up owners in 5,000 random operations', async () => {
     const stage = new Stage(20);
     const values = new Map<string, string>();
     const random = seeded(1);

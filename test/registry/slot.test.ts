@@ -71,7 +71,7 @@ const LATE = { ...ALONE, requesting: 'late' } as const;
 describe('the held token', () => {
   const isFresh = (slot: Slot, now: Instant) => phaseOf(slot, now, ALONE) === 'fresh';
 
-  it('the held token is fresh up to its refresh point, usable up to its end', () => {
+  it('is fresh up to its refresh point, usable up to its end', () => {
     const slot = slotWith({ held: heldToken() });
     expect([599, 600].map((ms) => isFresh(slot, at(ms)))).toEqual([true, false]);
     expect([949, 950].map((ms) => isUsable(slot, at(ms)))).toEqual([true, false]);
@@ -82,20 +82,20 @@ describe('the held token', () => {
     ['the wall clock alone', (time, ms) => time(0, ms)],
     ['the monotonic clock alone', (time, ms) => time(ms, -ms)],
     ['the monotonic clock, while the wall clock is set back further', (time, ms) => time(ms, -500 - ms)],
-  ])('the held token never ends later than its life by %s', (_, pass) => {
+  ])('never ends later than its life by %s', (_, pass) => {
     const slot = slotWith({ held: heldToken() });
     expect([599, 600].map((ms) => isFresh(slot, pass(machine(), ms)))).toEqual([true, false]);
     expect([949, 950].map((ms) => isUsable(slot, pass(machine(), ms)))).toEqual([true, false]);
   });
 
-  it('the held token ends earlier by what the wall clock was set forward, even if it was set back at once', () => {
+  it('ends earlier by what the wall clock was set forward, even if it was set back at once', () => {
     const time = machine();
     const slot = slotWith({ held: heldToken() });
     time(0, 300);
     expect([649, 650].map((ms) => isUsable(slot, time(ms)))).toEqual([true, false]);
   });
 
-  it('the held token is timed by the wall clock as it was when the token was stored', () => {
+  it('is timed by the wall clock as it was when the token was stored', () => {
     const time = machine();
     const { offsetMs } = time(100, -60);
     const { token } = heldToken();

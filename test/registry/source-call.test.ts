@@ -23,7 +23,7 @@ describe('the date of an issued token', () => {
     expect(dated(undefined, 100, 300, 50)).toBe(1_000_100);
   });
 
-  it('the date of an issued token moves back with a clock that was set back, unless the readings differ by at most 20 ms', () => {
+  it('moves back with a clock that was set back, unless the readings differ by at most 20 ms', () => {
     expect(dated(1_000_100, 100, 1000, -600)).toBe(999_500);
     expect(dated(1_000_100, 100, 1000, -21)).toBe(1_000_079);
     expect(dated(1_000_100, 100, 1000, -20)).toBe(1_000_100);
@@ -103,14 +103,14 @@ describe('the held token', () => {
   describe('a re-issued token', () => {
     const first = hold(issuedOf('t'), 1000, at(0));
 
-    it('a re-issued token keeps its expiry, and is refreshed in proportion to the life that is left', () => {
+    it('keeps its expiry, and is refreshed in proportion to the life that is left', () => {
       const again = hold(issuedOf('t', 1_000_475), 1000, at(475), first);
       expect(again.token).toMatchObject({ issuedAtMs: 1_000_475, expiresAtMs: 1_000_950 });
       // Half of its life is left: the refresh point, 700 of 950, comes after 350.
       expect(again.token.refreshAtMs).toBe(1_000_825);
     });
 
-    it('a re-issued token keeps its expiry on the timeline when the wall clock was set back', () => {
+    it('keeps its expiry on the timeline when the wall clock was set back', () => {
       const again = hold(issuedOf('t', 1_000_100), 1000, machine()(400, -300), first);
       expect(again.token.expiresAtMs + again.offsetMs).toBe(1_000_950);
       expect(again.token.refreshAtMs).toBeLessThanOrEqual(again.token.expiresAtMs);

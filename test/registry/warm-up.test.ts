@@ -98,7 +98,7 @@ const refused = (facts: object = {}) => new OwnerTokenError('owner_refused', 'no
 beforeAll(() => import('p-limit'));
 
 describe('warmUp', () => {
-  it('warmUp obtains a token for each access key, as many at once as allowed', async () => {
+  it('obtains a token for each access key, as many at once as allowed', async () => {
     const tokens = new ScriptedTokens();
     const report = tokens.run(keysUpTo(10), {}, 3);
     for (let answered = 0; answered < 10; answered++) {
@@ -111,7 +111,7 @@ describe('warmUp', () => {
     expect(tokens.mostUnderWay).toBe(3);
   });
 
-  it('warmUp takes any iterable, also an empty one', async () => {
+  it('takes any iterable, also an empty one', async () => {
     const generator = function* () {
       yield* keysUpTo(3);
     };
@@ -121,7 +121,7 @@ describe('warmUp', () => {
     expect(await succeeding().run([])).toEqual({ total: 0, ready: 0, failedCount: 0, failed: [] });
   });
 
-  it('warmUp names the owners that failed, and the place of what is no access key', async () => {
+  it('names the owners that failed, and the place of what is no access key', async () => {
     const outcomes = [refused(), new OwnerTokenError('invalid_access_key', 'no')];
     const tokens = new ScriptedTokens((tried, index) => (index < 2 ? tried.fail(outcomes[index]) : tried.succeed()));
     expect(await tokens.run(keysUpTo(3))).toEqual({
@@ -135,7 +135,7 @@ describe('warmUp', () => {
     });
   });
 
-  it('warmUp refuses what cannot be meant, such as a lone access key', async () => {
+  it('refuses what cannot be meant, such as a lone access key', async () => {
     for (const keys of ['one-key', 7, null, {}]) {
       await expect(succeeding().run(keys as string[])).rejects.toMatchObject({ code: 'invalid_options' });
     }

@@ -57,7 +57,7 @@ const until = (retryAtMonotonicMs: number) => ({ retryAtMonotonicMs });
 describe('a request', () => {
   const TRACE = 'tracing:owner-token-registry:request';
 
-  it('a request that succeeds is logged with its duration', async () => {
+  it('that succeeds is logged with its duration', async () => {
     const { reports, lines, clock, newRequest } = reporting();
     const message = newRequest();
     expect(await reports.requestSent(message, async () => 'sent')).toBe('sent');
@@ -75,7 +75,7 @@ describe('a request', () => {
     expect(message.durationMs).toBe(250);
   });
 
-  it('a request that fails is logged with everything that tells causes apart', async () => {
+  it('that fails is logged with everything that tells causes apart', async () => {
     const { reports, lines, clock, newRequest } = reporting();
     const message = newRequest('refresh');
     await reports.requestSent(message, async () => {});
@@ -107,7 +107,7 @@ describe('a request', () => {
     ]);
   });
 
-  it('a request is traced from start to end with one message, and what it calls runs within', async () => {
+  it('is traced from start to end with one message, and what it calls runs within', async () => {
     const { reports, clock, newRequest } = reporting();
     const heard: string[] = [];
     const message = newRequest();
@@ -134,7 +134,7 @@ describe('a request', () => {
   });
 
   it.each(['start', 'asyncStart', 'asyncEnd', 'error'])(
-    'a request has its owner in a copy of the message if %s is the only channel with a subscriber',
+    'has its owner in a copy of the message if %s is the only channel with a subscriber',
     async (part) => {
       const { reports, newRequest } = reporting();
       const copies: object[] = [];
@@ -148,7 +148,7 @@ describe('a request', () => {
     },
   );
 
-  it('a request may be frozen by a subscriber once it has failed', () => {
+  it('may be frozen by a subscriber once it has failed', () => {
     const { reports, newRequest } = reporting();
     const ended = publishedOn(`${TRACE}:asyncEnd`);
     const freeze = (data: unknown) => void Object.freeze(data);
@@ -159,7 +159,7 @@ describe('a request', () => {
     expect(ended).toEqual([message]);
   });
 
-  it('a request runs inside what a subscriber to its start asks for, such as a span', async () => {
+  it('runs inside what a subscriber to its start asks for, such as a span', async () => {
     const { reports, newRequest } = reporting();
     const order: string[] = [];
     const listen = (data: unknown) => {

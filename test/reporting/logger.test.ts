@@ -56,7 +56,7 @@ describe('a logger', () => {
     ],
   ];
 
-  it.each(KINDS)('a logger like %s loses nothing', async (_name, make) => {
+  it.each(KINDS)('like %s loses nothing', async (_name, make) => {
     const { stream, written } = collecting();
     const write = writerFor(make(stream));
     for (const level of ['debug', 'info', 'warn', 'error'] as const)
@@ -68,7 +68,7 @@ describe('a logger', () => {
     for (const value of Object.values(FIELDS)) expect(written().split(String(value)).length).toBeGreaterThanOrEqual(5);
   });
 
-  it('a logger without error() gets errors as warnings', () => {
+  it('without error() gets errors as warnings', () => {
     const lines: unknown[] = [];
     const write = writerFor({ debug() {}, info() {}, warn: (...args) => void lines.push(args) });
     write('error', FIELDS, 'paused');
@@ -85,13 +85,13 @@ describe('a logger', () => {
     ]);
   });
 
-  it('a logger that rejects is ignored', async () => {
+  it('that rejects is ignored', async () => {
     const rejecting = () => Promise.reject(new Error('no'));
     writerFor({ debug: rejecting, info: rejecting, warn: rejecting } as unknown as Logger)('warn', {}, '');
     await new Promise((resolve) => setImmediate(resolve));
   });
 
-  it('a logger may use `this`, as a class of one’s own does', () => {
+  it('may use `this`, as a class of one’s own does', () => {
     class Counting {
       lines = 0;
       debug() {}
@@ -105,12 +105,12 @@ describe('a logger', () => {
     expect(logger.lines).toBe(1);
   });
 
-  it('a logger is created from a level, silent below it', () => {
+  it('is created from a level, silent below it', () => {
     expect(() => writerFor('fatal')('error', FIELDS, 'not written')).not.toThrow();
   });
 
   it.each(['debug', 'info', 'warn', 'error', 'fatal'] as const)(
-    'a logger created from the level %s where pino cannot be loaded writes what pino would',
+    'created from the level %s where pino cannot be loaded writes what pino would',
     (level) => {
       const { getBuiltinModule } = process;
       const hidden = vi.spyOn(process, 'getBuiltinModule').mockImplementation(((id: string) => {
@@ -132,7 +132,7 @@ describe('a logger', () => {
     },
   );
 
-  it('a logger writes to the global console in a runtime that has no other, such as workerd', () => {
+  it('writes to the global console in a runtime that has no other, such as workerd', () => {
     vi.spyOn(process, 'getBuiltinModule').mockImplementation(() => undefined as never);
     vi.spyOn(process, 'stdout', 'get').mockImplementation(() => {
       throw new Error('The Console method is not implemented');
@@ -143,7 +143,7 @@ describe('a logger', () => {
   });
 
   // What a logger made from a level writes is tested by `secrets.test.ts`, in a process of its own.
-  it.each([undefined, 'silent'] as const)('a logger may be %s', (logger) => {
+  it.each([undefined, 'silent'] as const)('may be %s', (logger) => {
     expect(loggerFor(logger)).toBeUndefined();
   });
 });
@@ -187,7 +187,7 @@ describe('the names of fields', () => {
   const collides = (name: string, reserved: string) =>
     name === reserved || reserved.startsWith(`${name}.`) || (name.startsWith(`${reserved}.`) && !SHARED.includes(name));
 
-  it.each(Object.entries(RESERVED))('the names of fields collide with none that %s reserves', (_, reserved) => {
+  it.each(Object.entries(RESERVED))('collide with none that %s reserves', (_, reserved) => {
     expect(names.filter((name) => wordsOf(reserved).some((each) => collides(name, each)))).toEqual([]);
   });
 
@@ -197,23 +197,23 @@ describe('the names of fields', () => {
     expect(colliding).toEqual(expect.arrayContaining(['event', 'registry', 'code', 'message', 'status']));
   });
 
-  it('the names of fields do not collide with each other, nor nest in each other', () => {
+  it('do not collide with each other, nor nest in each other', () => {
     expect(new Set(names).size).toBe(names.length);
     expect(names.filter((name) => names.some((other) => other.startsWith(`${name}.`)))).toEqual([]);
   });
 
-  it('the names of fields are in a namespace of their own, or in OpenTelemetry’s conventions', () => {
+  it('are in a namespace of their own, or in OpenTelemetry’s conventions', () => {
     expect(names.filter((name) => !/^owner_token\.[a-z_.]+$/.test(name)).sort()).toEqual([...SHARED].sort());
   });
 
-  it('the names of fields appear once in a line of a pino whose message is at "message"', () => {
+  it('appear once in a line of a pino whose message is at "message"', () => {
     const { stream, written } = collecting();
     writerFor(pino({ messageKey: 'message' }, stream))('warn', FIELDS, 'token requests paused');
     expect(written().match(/"message":/g)).toHaveLength(1);
     expect(JSON.parse(written())).toMatchObject({ message: 'token requests paused', 'error.message': 'wrong secret' });
   });
 
-  it('the names of fields leave the text of a winston line as it is', async () => {
+  it('leave the text of a winston line as it is', async () => {
     const { stream, written } = collecting();
     const transports = [new winston.transports.Stream({ stream })];
     writerFor(winston.createLogger({ transports }))('warn', FIELDS, 'token requests paused');

@@ -21,7 +21,7 @@ const tokenUrl = () => `${sandbox.url}/auth/v1/token`;
 const JSON_TYPE = { 'content-type': 'application/json' };
 
 describe('a token request', () => {
-  it('a token request with all four fields gets an opaque token in the form of RFC 6749', async () => {
+  it('with all four fields gets an opaque token in the form of RFC 6749', async () => {
     const reply = await askToken(sandbox);
     expect(reply.status).toBe(200);
     expect(reply.json).toEqual({ access_token: expect.stringMatching(/^sbx_/), token_type: 'Bearer', expires_in: 600 });
@@ -29,7 +29,7 @@ describe('a token request', () => {
   });
 
   it.each(['grant_type', 'client_id', 'client_secret', 'appliance_owner_scope'])(
-    'a token request without %s is told so',
+    'without %s is told so',
     async (field) => {
       for (const value of [undefined, '', 7, null, ['x']]) {
         const reply = await askToken(sandbox, undefined, { [field]: value });
@@ -45,7 +45,7 @@ describe('a token request', () => {
     ['client_id', 401, 'invalid_client'],
     ['client_secret', 401, 'invalid_client'],
     ['appliance_owner_scope', 400, 'invalid_grant'],
-  ])('a token request with a wrong %s is refused by name, never by value', async (field, status, error) => {
+  ])('with a wrong %s is refused by name, never by value', async (field, status, error) => {
     const reply = await askToken(sandbox, undefined, { [field]: 'canary-value' });
     expect(reply.status).toBe(status);
     expect(reply.json).toMatchObject({ error, field });
@@ -54,7 +54,7 @@ describe('a token request', () => {
     expect(JSON.stringify(sandbox.ledger.entries())).not.toContain('canary');
   });
 
-  it('a token request as a form is answered with the JSON that was meant', async () => {
+  it('as a form is answered with the JSON that was meant', async () => {
     const headers = { 'content-type': 'application/x-www-form-urlencoded' };
     const body = 'grant_type=client_credentials&client_secret=canary';
     const reply = await call(tokenUrl(), { method: 'POST', headers, body });
@@ -68,16 +68,13 @@ describe('a token request', () => {
     expect(reply.text).not.toContain('canary');
   });
 
-  it.each(['', 'null', '[]', '"text"', '{', '\ufeff{}'])(
-    'a token request with the body %j is refused',
-    async (body) => {
-      const reply = await call(tokenUrl(), { method: 'POST', headers: JSON_TYPE, body });
-      expect(reply.status).toBe(400);
-      expect(reply.json.error).toBe('invalid_request');
-    },
-  );
+  it.each(['', 'null', '[]', '"text"', '{', '\ufeff{}'])('with the body %j is refused', async (body) => {
+    const reply = await call(tokenUrl(), { method: 'POST', headers: JSON_TYPE, body });
+    expect(reply.status).toBe(400);
+    expect(reply.json.error).toBe('invalid_request');
+  });
 
-  it('a token request over the body cap is refused with 413, and by another method with 405', async () => {
+  it('over the body cap is refused with 413, and by another method with 405', async () => {
     const large = JSON.stringify({ padding: 'x'.repeat(20_000) });
     expect((await call(tokenUrl(), { method: 'POST', headers: JSON_TYPE, body: large })).status).toBe(413);
     const got = await call(tokenUrl());
@@ -87,7 +84,7 @@ describe('a token request', () => {
 });
 
 describe('the echo resource', () => {
-  it('the echo resource says whom the token speaks for, and flags another owner than was expected', async () => {
+  it('says whom the token speaks for, and flags another owner than was expected', async () => {
     const [first, second] = sandbox.owners;
     const token = await tokenFor(sandbox, first?.accessKey);
     expect((await echo(sandbox, token)).json).toEqual({ owner: first?.id });
@@ -98,7 +95,7 @@ describe('the echo resource', () => {
     expect(sandbox.ownerOf(first?.accessKey ?? '')).toBe(first?.id);
   });
 
-  it('the echo resource refuses a call without a token, with an unknown one, and with an ended one', async () => {
+  it('refuses a call without a token, with an unknown one, and with an ended one', async () => {
     expect((await call(`${sandbox.url}/echo`)).status).toBe(401);
     expect((await echo(sandbox, 'sbx_made-up')).status).toBe(401);
     const token = await tokenFor(sandbox);
@@ -113,7 +110,7 @@ describe('the echo resource', () => {
 });
 
 describe('revoking', () => {
-  it('revoking ends an access key with its tokens, and nobody else', async () => {
+  it('ends an access key with its tokens, and nobody else', async () => {
     const [gone = '', stays = ''] = sandbox.accessKeys;
     const tokens = [await tokenFor(sandbox, gone), await tokenFor(sandbox, stays)] as const;
     sandbox.revokeAccessKey(gone);
@@ -143,7 +140,7 @@ describe('revoking', () => {
 });
 
 describe('the ledger', () => {
-  it('the ledger counts by owner and outcome, and says what was wasted', async () => {
+  it('counts by owner and outcome, and says what was wasted', async () => {
     const [first, second] = sandbox.owners;
     sandbox.clock.freeze();
     const token = await tokenFor(sandbox, first?.accessKey);
@@ -165,7 +162,7 @@ describe('the ledger', () => {
     });
   });
 
-  it('the ledger counts every attempt for an owner with a good token as wasted, those that fail too', async () => {
+  it('counts every attempt for an owner with a good token as wasted, those that fail too', async () => {
     await tokenFor(sandbox);
     sandbox.faults.add({ kind: 'status', status: 503 });
     for (let n = 0; n < 30; n++) await askToken(sandbox);
@@ -175,13 +172,13 @@ describe('the ledger', () => {
     expect(sandbox.ledger.wasted).toBe(30);
   });
 
-  it('the ledger counts nothing as wasted for an owner whose token was revoked or refused', async () => {
+  it('counts nothing as wasted for an owner whose token was revoked or refused', async () => {
     sandbox.revokeToken(await tokenFor(sandbox));
     await tokenFor(sandbox);
     expect(sandbox.ledger.wasted).toBe(0);
   });
 
-  it('the ledger counts nothing as wasted for an owner whose token was refused without reason', async () => {
+  it('counts nothing as wasted for an owner whose token was refused without reason', async () => {
     const token = await tokenFor(sandbox);
     const id = sandbox.faults.add({ kind: 'status', status: 401, target: { path: 'echo' } });
     expect((await echo(sandbox, token)).status).toBe(401);
@@ -190,7 +187,7 @@ describe('the ledger', () => {
     expect(sandbox.ledger.wasted).toBe(0);
   });
 
-  it('the ledger tells who gave up, and does not take their token for delivered', async () => {
+  it('tells who gave up, and does not take their token for delivered', async () => {
     sandbox.clock.freeze();
     sandbox.faults.add({ kind: 'latency', ms: 1000, when: { next: 1 } });
     const agent = new http.Agent();
@@ -203,7 +200,7 @@ describe('the ledger', () => {
     expect(sandbox.ledger.wasted).toBe(0);
   });
 
-  it('the ledger does not take an answer for delivered that was cut off before its turn on the connection', async () => {
+  it('does not take an answer for delivered that was cut off before its turn on the connection', async () => {
     sandbox.clock.freeze();
     sandbox.faults.add({ kind: 'latency', ms: 1000, when: { next: 1 } });
     const [first, second] = sandbox.accessKeys;
@@ -218,7 +215,7 @@ describe('the ledger', () => {
     expect(sandbox.ledger.wasted).toBe(0);
   });
 
-  it('the ledger keeps the last requests in full and counts them all', async () => {
+  it('keeps the last requests in full and counts them all', async () => {
     await using small = await startSandbox({ ledgerSize: 2, owners: 1 });
     for (let n = 0; n < 5; n++) await tokenFor(small);
     expect(small.ledger.entries().map((entry) => entry.id)).toEqual([4, 5]);
@@ -229,7 +226,7 @@ describe('the ledger', () => {
 });
 
 describe('startSandbox', () => {
-  it('startSandbox makes the same credentials from the same seed, and others without', async () => {
+  it('makes the same credentials from the same seed, and others without', async () => {
     const facts = async (seed?: number) => {
       await using started = await startSandbox({ owners: 2, ...(seed !== undefined && { seed }) });
       return [started.clientId, started.clientSecret, ...started.accessKeys, await tokenFor(started)];
@@ -239,14 +236,14 @@ describe('startSandbox', () => {
     expect(new Set(differs).size).toBe(differs.length);
   });
 
-  it('startSandbox refuses unknown and bad options together, with the known names and no value', async () => {
+  it('refuses unknown and bad options together, with the known names and no value', async () => {
     const options = { ownres: 3, port: -1, host: '', lifetimeSeconds: 0, seed: 0.5 } as object;
     await expect(startSandbox(options)).rejects.toThrow(
       /port[\s\S]*host[\s\S]*lifetime[\s\S]*seed[\s\S]*ownres: unknown option; expected one of .*owners/,
     );
   });
 
-  it('startSandbox rejects when its port is taken', async () => {
+  it('rejects when its port is taken', async () => {
     const port = Number(new URL(sandbox.url).port);
     await expect(startSandbox({ port })).rejects.toMatchObject({ code: 'EADDRINUSE' });
   });

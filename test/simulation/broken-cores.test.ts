@@ -10,7 +10,7 @@ const cores = Object.entries(BROKEN_CORES).flatMap(([file, breaks]) =>
 
 /** Nothing runs these changes in CI, so they would stop applying unnoticed when the sources change. */
 describe('source text that is replaced', () => {
-  it.each(cores)('source text that is replaced occurs once: broken core "$name"', ({ file, from, to }) => {
+  it.each(cores)('occurs once: broken core "$name"', ({ file, from, to }) => {
     expect(readFileSync(join(ROOT, file), 'utf8').split(from)).toHaveLength(2);
     expect(to).not.toBe(from);
   });

@@ -73,7 +73,7 @@ describe('demo --fleet', () => {
     expect(stdout).toContain('REDIS_URL');
   });
 
-  it('demo --fleet without Redis names the next step', () => {
+  it('without Redis names the next step', () => {
     const { status, stdout, stderr } = run([], { PATH: '/nowhere' });
     expect(status).toBe(1);
     expect(stdout).toBe('');
@@ -83,14 +83,14 @@ describe('demo --fleet', () => {
   it.each([
     ['nothing listens', 'redis://127.0.0.1:1', 'ECONNREFUSED'],
     ['the URL is invalid', 'canary', 'ERR_INVALID_URL'],
-  ])('demo --fleet fails at once if %s at REDIS_URL', (_, url, reason) => {
+  ])('fails at once if %s at REDIS_URL', (_, url, reason) => {
     const { status, stdout, stderr, signal } = run([], { PATH: process.env.PATH, REDIS_URL: url });
     expect({ status, stdout, signal }).toEqual({ status: 1, stdout: '', signal: null });
     expect(stderr).toContain(`REDIS_URL: no connection to this Redis (${reason})`);
     expect(stderr).not.toContain('canary');
   });
 
-  it('demo --fleet gives up on a Redis that accepts and says nothing', async () => {
+  it('gives up on a Redis that accepts and says nothing', async () => {
     const silent = createServer();
     await once(silent.listen(0, '127.0.0.1'), 'listening');
     const { port } = silent.address() as { port: number };
@@ -102,13 +102,13 @@ describe('demo --fleet', () => {
     expect(stderr).toContain('REDIS_URL: no connection to this Redis (no response within 5 s)');
   });
 
-  it.skipIf(noRedis)('demo --fleet reports a missing client before it starts anything', () => {
+  it.skipIf(noRedis)('reports a missing client before it starts anything', () => {
     const { status, stdout, stderr } = run([], { PATH: process.env.PATH }, bareDir);
     expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
     expect(stderr).toContain('no Redis client is installed\nnpm install redis (or ioredis)');
   });
 
-  it.skipIf(noRedis)('demo --fleet requests one token per owner', { timeout: 60_000 }, () => {
+  it.skipIf(noRedis)('requests one token per owner', { timeout: 60_000 }, () => {
     const { status, stdout, stderr } = run(['--json'], { PATH: process.env.PATH });
     expect(stderr).toBe('');
     expect(JSON.parse(stdout)).toMatchObject({ ok: true, unshared: 1600 });
@@ -119,7 +119,7 @@ describe('demo --fleet', () => {
     ['SIGINT', 130],
     ['SIGTERM', 130],
     ['SIGKILL', null],
-  ])('demo --fleet leaves no Redis behind when it gets %s', { timeout: 60_000 }, async (signal, code) => {
+  ])('leaves no Redis behind when it gets %s', { timeout: 60_000 }, async (signal, code) => {
     const child = spawn(process.execPath, [join(outDir, 'main.mjs'), 'demo', '--fleet'], {
       env: { PATH: process.env.PATH },
       stdio: ['ignore', 'pipe', 'inherit'],

@@ -21,7 +21,7 @@ const RESULT: DemoResult = {
 };
 
 describe('demo', () => {
-  it('demo runs against the sandbox, passes all its checks, and exits with 0', async () => {
+  it('runs against the sandbox, passes all its checks, and exits with 0', async () => {
     const { code, out, err } = await runCommand(['demo', '--json']);
     expect(err).toBe('');
     const result = JSON.parse(out);
@@ -31,7 +31,7 @@ describe('demo', () => {
     expect(code).toBe(0);
   });
 
-  it('demo fits 60 columns, and rewrites one line of progress on a terminal', async () => {
+  it('fits 60 columns, and rewrites one line of progress on a terminal', async () => {
     let text = '';
     const out = {
       isTTY: true,
@@ -53,7 +53,7 @@ describe('demo', () => {
     expect(text.trimEnd().split('\n').at(-1)).toBe('See it live: npx owner-token-registry demo --view');
   });
 
-  it('demo --view serves the live view of customers that make calls, until it is interrupted', async () => {
+  it('--view serves the live view of customers that make calls, until it is interrupted', async () => {
     let text = '';
     const out = {
       write(chunk: string | Uint8Array) {
@@ -80,18 +80,18 @@ describe('demo', () => {
     await expect(fetch(url)).rejects.toThrow();
   });
 
-  it('demo --view cannot be combined with other options', async () => {
+  it('--view cannot be combined with other options', async () => {
     const { code, err } = await runCommand(['demo', '--view', '--fleet']);
     expect(code).toBe(2);
     expect(err).toContain('--view: cannot be combined with other options');
   });
 
-  it('demo stops when it is interrupted', async () => {
+  it('stops when it is interrupted', async () => {
     const { code } = await runCommand(['demo', '--json'], {}, AbortSignal.abort());
     expect(code).toBe(130);
   });
 
-  it('demo draws requests in proportion, waiting times, every owner and the failed checks', () => {
+  it('draws requests in proportion, waiting times, every owner and the failed checks', () => {
     const picture = drawResult(RESULT);
     expect(picture).toContain('cold start          █░░░░');
     expect(picture).toMatch(/ 3 for 4,000/);
@@ -106,7 +106,7 @@ describe('demo', () => {
     [40, 60],
     [80, 80],
     [300, 100],
-  ])('demo uses the width of the terminal, from 60 to 100 columns: %s', (columns, width) => {
+  ])('uses the width of the terminal, from 60 to 100 columns: %s', (columns, width) => {
     const lines = drawResult(RESULT, widthsFor(columns)).split('\n');
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(width);
     expect(lines.find((line) => line.startsWith('  cold start'))?.length).toBeGreaterThan(width - 10);

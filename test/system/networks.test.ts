@@ -135,24 +135,19 @@ describe("Node's environment proxy", () => {
     await registry.close();
   `;
 
-  it.runIf(supported)(
-    "Node's environment proxy is used by the default agent, except for hosts in NO_PROXY",
-    async () => {
-      await using service = await startService({ mutual: false });
-      await using proxy = await ConnectProxy.start();
-      const tokenFrom = async (more: NodeJS.ProcessEnv) => {
-        const env = { ...process.env, BASE_URL: service.baseUrl, NODE_TLS_REJECT_UNAUTHORIZED: '0', ...more };
-        const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '--eval', code], { env });
-        const output = (await child.stdout.setEncoding('utf8').toArray()).join('');
-        return output.trim();
-      };
-      expect(await tokenFrom({ NODE_USE_ENV_PROXY: '1', HTTPS_PROXY: proxy.url })).toBe('issued');
-      expect(proxy.targets).toEqual([service.host]);
-      expect(await tokenFrom({ NODE_USE_ENV_PROXY: '1', HTTPS_PROXY: proxy.url, NO_PROXY: '127.0.0.1' })).toBe(
-        'issued',
-      );
-      expect(await tokenFrom({ HTTPS_PROXY: proxy.url })).toBe('issued');
-      expect(proxy.targets).toHaveLength(1);
-    },
-  );
+  it.runIf(supported)('is used by the default agent, except for hosts in NO_PROXY', async () => {
+    await using service = await startService({ mutual: false });
+    await using proxy = await ConnectProxy.start();
+    const tokenFrom = async (more: NodeJS.ProcessEnv) => {
+      const env = { ...process.env, BASE_URL: service.baseUrl, NODE_TLS_REJECT_UNAUTHORIZED: '0', ...more };
+      const child = spawn(process.execPath, ['--no-warnings', '--input-type=module', '--eval', code], { env });
+      const output = (await child.stdout.setEncoding('utf8').toArray()).join('');
+      return output.trim();
+    };
+    expect(await tokenFrom({ NODE_USE_ENV_PROXY: '1', HTTPS_PROXY: proxy.url })).toBe('issued');
+    expect(proxy.targets).toEqual([service.host]);
+    expect(await tokenFrom({ NODE_USE_ENV_PROXY: '1', HTTPS_PROXY: proxy.url, NO_PROXY: '127.0.0.1' })).toBe('issued');
+    expect(await tokenFrom({ HTTPS_PROXY: proxy.url })).toBe('issued');
+    expect(proxy.targets).toHaveLength(1);
+  });
 });

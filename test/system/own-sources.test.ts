@@ -121,11 +121,11 @@ describe('the template of the docs', () => {
     return outcome;
   }
 
-  it('the template of the docs gives a token', async () => {
+  it('gives a token', async () => {
     expect(await codeWith(json(200, { access_token: 't', expires_in: 60 }))).toMatchObject({ value: 't' });
   });
 
-  it('the template of the docs follows no redirect', async () => {
+  it('follows no redirect', async () => {
     await using elsewhere = await LoopbackService.start();
     const redirect = status(307, '', { location: `${elsewhere.url}/auth/v1/token` });
     expect(await codeWith(redirect)).toMatchObject({ code: 'redirect_refused', status: 307 });
@@ -140,7 +140,7 @@ describe('the template of the docs', () => {
     ['an HTML page with a 200', status(200, '<html>log in</html>'), { code: 'invalid_response', retryable: true }],
     ['no token', json(200, {}), { code: 'invalid_response' }],
     ['an outage', status(502, '<html>bad gateway</html>'), { code: 'endpoint_unavailable' }],
-  ])('the template of the docs reports %s with the right error code', async (_what, answer, expected) => {
+  ])('reports %s with the right error code', async (_what, answer, expected) => {
     expect(await codeWith(answer)).toMatchObject(expected);
   });
 });

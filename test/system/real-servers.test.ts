@@ -271,7 +271,7 @@ describe('the doctor', () => {
   ];
   if (hasGlewlwyd) servers.push(['glewlwyd', sharedGlewlwyd, 'basic', 'basicAuthRequest']);
 
-  it.each(servers)('the doctor finds the request of %s from its token URL', async (_, start, clientId, shape) => {
+  it.each(servers)('finds the request of %s from its token URL', async (_, start, clientId, shape) => {
     await using server = await start();
     const env = { OTR_BASE_URL: server.url + server.path, OTR_CLIENT_ID: clientId, OTR_CLIENT_SECRET: SECRET };
     const args = ['doctor', '--json', '--parameter', 'accessKey=scope'];

@@ -63,13 +63,13 @@ describe('the counts at the end of a CI run', () => {
     return { status, lines: stdout.trim().split('\n') };
   }
 
-  it('the counts at the end of a CI run are one plain line where everything passed, with the other lines of Node counted once', () => {
+  it('are one plain line where everything passed, with the other lines of Node counted once', () => {
     const one = [report('unit', [passed('a')]), report('system', [passed('b')])].join(',');
     const { status, lines } = countsOf(one, report('node-22', [passed('a'), passed('b')]));
     expect([status, lines.at(-1)]).toEqual([0, '2 passed, 0 failed']);
   });
 
-  it('the counts at the end of a CI run name every test that was skipped or passed on retry', () => {
+  it('name every test that was skipped or passed on retry', () => {
     const path = report('odd', [passed('a'), skipped('needs Redis'), retried('flaky')]);
     const { status, lines } = countsOf(path, report('other', [skipped('needs GLIDE')]));
     expect([status, lines.at(-1)]).toEqual([0, '2 passed, 0 failed, 1 skipped, 1 passed on retry']);

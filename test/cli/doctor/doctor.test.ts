@@ -68,7 +68,7 @@ const says =
     response.end(JSON.stringify(body));
 
 describe('a service that meets all assumptions', () => {
-  it('a service that meets all assumptions gets no warning and no recommended option', async () => {
+  it('gets no warning and no recommended option', async () => {
     const { code, report, err } = await examineSandbox({});
     expect({ code, err, ok: report.ok, options: report.options }).toEqual({ code: 0, err: '', ok: true, options: [] });
     expect(report.checks.map(({ check, status }) => `${check} ${status}`)).toEqual([
@@ -78,7 +78,7 @@ describe('a service that meets all assumptions', () => {
     expect(report.differences).toEqual([]);
   });
 
-  it('a service that meets all assumptions is reported as text', async () => {
+  it('is reported as text', async () => {
     await using sandbox = await startSandbox({ owners: 1 });
     const ended = await runCommand(['doctor'], envOf(sandbox));
     expectNoSecrets(ended, envOf(sandbox));
@@ -90,7 +90,7 @@ describe('a service that meets all assumptions', () => {
     expect(ended.out).toMatch(/All checks passed\.\n$/);
   });
 
-  it('a service that meets all assumptions receives one token request, and a second only if allowed', async () => {
+  it('receives one token request, and a second only if allowed', async () => {
     const probed = await examineSandbox({}, ({ url }) => ['--probe-url', `${url}/echo`]);
     expect(probed.ledger.map(({ kind, outcome }) => `${kind} ${outcome}`)).toEqual([
       'token issued',
@@ -103,14 +103,14 @@ describe('a service that meets all assumptions', () => {
 });
 
 describe('a name', () => {
-  it('a name is resolved and classified', async () => {
+  it('is resolved and classified', async () => {
     await using sandbox = await startSandbox({ owners: 1 });
     const url = sandbox.url.replace('127.0.0.1', 'localhost');
     const { of } = await examine({ ...envOf(sandbox), OTR_BASE_URL: url });
     expect(of('name')).toMatchObject({ status: 'ok', facts: { kinds: ['loopback'] } });
   });
 
-  it('a name that does not resolve fails, and the later checks are skipped with the reason', async () => {
+  it('that does not resolve fails, and the later checks are skipped with the reason', async () => {
     const { code, report, of } = await examine({ ...CANARIES, OTR_BASE_URL: 'https://nobody.invalid' });
     expect(code).toBe(1);
     expect(of('name')).toMatchObject({ status: 'failed', text: expect.stringMatching(/ENOTFOUND|EAI_AGAIN/) });
@@ -121,7 +121,7 @@ describe('a name', () => {
 });
 
 describe('TLS', () => {
-  it('TLS with an untrusted certificate fails, and nothing is sent', async () => {
+  it('with an untrusted certificate fails, and nothing is sent', async () => {
     let requests = 0;
     const server = createServer({ key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE }, () => requests++);
     const { code, of } = await examineService(server, undefined, CANARIES, 'https');
@@ -152,13 +152,13 @@ describe('the clock of the service', () => {
     expect(mostMs).toBeGreaterThan(offMs);
   });
 
-  it('the clock of the service is reported even when the token is refused', async () => {
+  it('is reported even when the token is refused', async () => {
     const { of } = await examineSandbox({ faults: [{ kind: 'status', status: 500 }] });
     expect(of('token')).toMatchObject({ status: 'failed', facts: { code: 'endpoint_unavailable', status: 500 } });
     expect(of('clock')?.status).toBe('ok');
   });
 
-  it('the clock of the service is unknown without a Date header', async () => {
+  it('is unknown without a Date header', async () => {
     const { of } = await examineService((_, response) => {
       response.sendDate = false;
       response.end('{"access_token":"t"}');
@@ -168,7 +168,7 @@ describe('the clock of the service', () => {
 });
 
 describe('a failure', () => {
-  it('a failure without an RFC 6749 code recommends classifyFailure', async () => {
+  it('without an RFC 6749 code recommends classifyFailure', async () => {
     for (const errorForm of ['text', 'html'] as const) {
       await using sandbox = await startSandbox({ owners: 1, profile: { errorForm } });
       const { of } = await examine({ ...envOf(sandbox), OTR_ACCESS_KEY: 'canary-wrong' });
@@ -177,7 +177,7 @@ describe('a failure', () => {
     }
   });
 
-  it('a failure of a silent service is reported at the deadline', async () => {
+  it('of a silent service is reported at the deadline', async () => {
     const { code, of } = await examineSandbox({ faults: [{ kind: 'silence' }] }, () => ['--timeout', '0.1']);
     expect(code).toBe(1);
     expect(of('token')).toMatchObject({ status: 'failed', facts: { code: 'endpoint_unavailable' } });
@@ -190,7 +190,7 @@ describe('a failure', () => {
     [{ access_token: 'good', token_type: CANARIES.OTR_ACCESS_KEY, expires_in: CANARIES.OTR_CLIENT_SECRET }],
     [{ [CANARIES.OTR_ACCESS_KEY]: { access_token: 'good' }, data: [CANARIES.OTR_CLIENT_SECRET] }],
     [['good', CANARIES.OTR_ACCESS_KEY]],
-  ])('a failure or answer that echoes the request is not printed: %j', async (body) => {
+  ])('or answer that echoes the request is not printed: %j', async (body) => {
     const { code } = await examineService(says(body));
     expect(code).toBe('access_token' in body && body.access_token === 'good' ? 0 : 1);
   });
@@ -204,7 +204,7 @@ it('a lifetime that echoes a numeric access key is not printed', async () => {
 });
 
 describe('malformed answers', () => {
-  it('malformed answers are each examined to the end', async () => {
+  it('are each examined to the end', async () => {
     await using sandbox = await startSandbox({ owners: 1, profile: { shape: 'hostile' } });
     const codes = new Set<number>();
     for (let n = 0; n < 25; n++) codes.add((await examine(envOf(sandbox))).code);
@@ -235,7 +235,7 @@ describe('the recommended options', () => {
       ["token: body['Access-Token']", "expiresIn({ field: 'ttl', unit: 's' })"],
     ],
     ['an instant', { access_token: 't', expires_at: '2027-01-01T00:00:00Z' }, ['expires_at is a date']],
-  ])('the recommended options fit the answer: %s', async (_, body, expected) => {
+  ])('fit the answer: %s', async (_, body, expected) => {
     const { code, report } = await examineService(says(body));
     expect(code).toBe(0);
     expect(report.options).toHaveLength(expected.length);
@@ -246,7 +246,7 @@ describe('the recommended options', () => {
     ['the JWT', 60, 7200, ['expiry: jwtExp()'], 60],
     ['the answer', 7200, 60, [], 60],
   ])(
-    'the recommended options and profile take the shorter lifetime of two that disagree: that of %s',
+    'and profile take the shorter lifetime of two that disagree: that of %s',
     async (_, exp, expires_in, options, seconds) => {
       const { of, report } = await examineService(says({ access_token: jwt({ iat: 0, exp }), expires_in }));
       expect(of('format')).toMatchObject({ status: 'warning', facts: { agrees: false, hasExp: true, hasIat: true } });
@@ -436,7 +436,7 @@ describe('the words of the service', () => {
     response.writeHead(400).end(JSON.stringify({ error: 'invalid_grant', error_description, path: request.url }));
   };
 
-  it('the words of the service are shown', async () => {
+  it('are shown', async () => {
     const { of, out } = await examineService(refusing('The contract of this tenant has ended.'));
     expect(of('token')?.advice).toMatch(
       /^The service says: "The contract of this tenant has ended\." The service accepts/,
@@ -452,7 +452,7 @@ describe('the words of the service', () => {
       Buffer.from(secret).toString('hex'),
       [...secret].join('\n'),
     ]),
-  )('the words of the service are not shown if they repeat %j', async (echo) => {
+  )('are not shown if they repeat %j', async (echo) => {
     const { of, out } = await examineService(refusing(`there is no ${echo} here`));
     expect(of('token')?.advice).not.toContain('The service says');
     expect(out).not.toContain(JSON.stringify(echo).slice(1, -1));
@@ -460,7 +460,7 @@ describe('the words of the service', () => {
 });
 
 describe('the owner of the token', () => {
-  it('the owner of the token is not verified without a resource that names it', async () => {
+  it('is not verified without a resource that names it', async () => {
     const { of } = await examineSandbox({});
     expect(of('owner')).toMatchObject({
       status: 'skipped',
@@ -481,7 +481,7 @@ describe('a probe', () => {
       'SharedTokens',
     ],
     [{ revokePrevious: false }, { status: 'ok', facts: { revokesPrevious: false, sameToken: false } }, ''],
-  ])('a probe with a second token detects %j', async (profile, expected, option) => {
+  ])('with a second token detects %j', async (profile, expected, option) => {
     const { code, report, of } = await examineSandbox({ profile }, ({ url }) => [
       '--probe-url',
       `${url}/echo`,
@@ -496,7 +496,7 @@ describe('a probe', () => {
   it.each([
     ['owner-001', 'ok', 0],
     ['owner-002', 'failed', 1],
-  ])('a probe with --expect-owner %s detects a token of another owner', async (owner, status, code) => {
+  ])('with --expect-owner %s detects a token of another owner', async (owner, status, code) => {
     const examined = await examineSandbox({ owners: 2 }, ({ url }) => [
       ...['--probe-url', `${url}/echo`, '--expect-owner', owner],
     ]);
@@ -505,7 +505,7 @@ describe('a probe', () => {
     expect(examined.of('owner')?.status).toBe(code === 0 ? 'ok' : undefined);
   });
 
-  it('a probe detects a token of another owner by the echo alone', async () => {
+  it('detects a token of another owner by the echo alone', async () => {
     const service =
       (owner: string): RequestListener =>
       (request, response) => {
@@ -524,7 +524,7 @@ describe('a probe', () => {
     }
   });
 
-  it('a probe reads at most 64 KiB of the resource, and takes no owner from a longer response', async () => {
+  it('reads at most 64 KiB of the resource, and takes no owner from a longer response', async () => {
     const padding = (bytes: number) => 'x'.repeat(bytes - '{"owner":"theirs","padding":""}'.length);
     const examineWith = (bytes: number) =>
       examineService(
@@ -541,7 +541,7 @@ describe('a probe', () => {
     expect(beyond.of('owner')?.status).toBe('skipped');
   });
 
-  it('a probe detects that a second token belongs to another owner', async () => {
+  it('detects that a second token belongs to another owner', async () => {
     let tokens = 0;
     const service: RequestListener = (request, response) => {
       if (request.method === 'POST') response.end(`{"access_token":"t${++tokens}","expires_in":60}`);
@@ -553,7 +553,7 @@ describe('a probe', () => {
     expect(of('revocation')).toMatchObject({ status: 'failed', facts: { wrongOwner: true } });
   });
 
-  it('a probe whose resource refuses a fresh token fails', async () => {
+  it('whose resource refuses a fresh token fails', async () => {
     const { code, of } = await examineSandbox({ profile: { replicationLagMs: 60_000 } }, ({ url }) => [
       '--probe-url',
       `${url}/echo`,
@@ -564,7 +564,7 @@ describe('a probe', () => {
     expect(of('revocation')?.status).toBe('skipped');
   });
 
-  it('a probe of an open resource is inconclusive, and no second token is requested', async () => {
+  it('of an open resource is inconclusive, and no second token is requested', async () => {
     let tokens = 0;
     const open: RequestListener = (request, response) => {
       if (request.method === 'POST') tokens++;
@@ -576,12 +576,12 @@ describe('a probe', () => {
     expect({ code, tokens }).toEqual({ code: 0, tokens: 1 });
   });
 
-  it('a probe detects that the same token was issued again', async () => {
+  it('detects that the same token was issued again', async () => {
     const { of } = await withTwoFaces((url) => ['--probe-url', `${url}/x`, '--allow-revocation']);
     expect(of('revocation')).toMatchObject({ status: 'ok', facts: { sameToken: true } });
   });
 
-  it('a probe is sent only to allowed origins', async () => {
+  it('is sent only to allowed origins', async () => {
     const visits: (string | undefined)[] = [];
     const other: RequestListener = (request, response) => {
       visits.push(request.headers.authorization);
@@ -643,7 +643,7 @@ describe('the written profile', () => {
       odd: { lifetimeAs: 'milliseconds', camelCase: false, wrapped: true },
     },
     { shape: 'odd', lifetimeSeconds: 600, odd: { lifetimeAs: 'number', camelCase: true, wrapped: false } },
-  ])('the written profile makes a sandbox behave like the examined one: %j', async (profile) => {
+  ])('makes a sandbox behave like the examined one: %j', async (profile) => {
     const file = join(folder, 'profile.json');
     const options = { owners: 1, profile } as SandboxOptions;
     const first = await examineSandbox(options, ({ url }) => [
@@ -659,7 +659,7 @@ describe('the written profile', () => {
     expect(await answerOf({ owners: 1, seed: 1, ...written })).toEqual(await answerOf({ ...options, seed: 1 }));
   });
 
-  it('the written profile comes with the differences that a sandbox cannot express', async () => {
+  it('comes with the differences that a sandbox cannot express', async () => {
     const { report } = await examineService(says({ result: { 'Access-Token': 't', ttl: 9 } }));
     expect(report.differences).toEqual([
       'token: result.Access-Token (sandbox: data.access_token)',

@@ -18,7 +18,7 @@ describe('a certificate', () => {
   });
 
   it.each(['127.0.0.1', 'localhost'])(
-    'a certificate issued for %s by a trusted authority is valid for some more days',
+    'issued for %s by a trusted authority is valid for some more days',
     async (host) => {
       const { status, text, facts } = await checkTls(urlOf(host), never, trust);
       expect({ status, protocol: facts?.protocol }).toEqual({ status: 'ok', protocol: 'TLSv1.3' });
@@ -33,13 +33,13 @@ describe('a certificate', () => {
     [13, 'warning'],
     [4, 'warning'],
     [1, 'warning'],
-  ])('a certificate that is valid for %i more days is reported as %s', async (days, status) => {
+  ])('that is valid for %i more days is reported as %s', async (days, status) => {
     // Half a day before its last days begin.
     vi.spyOn(Date, 'now').mockReturnValue(Date.UTC(2120, 0, 1) - (days + 0.5) * 86_400_000);
     expect(await checkTls(urlOf('localhost'), never, trust)).toMatchObject({ status, facts: { daysLeft: days } });
   });
 
-  it('a certificate for another name is invalid, with the reason', async () => {
+  it('for another name is invalid, with the reason', async () => {
     expect(await checkTls(urlOf('0.0.0.0'), never, trust)).toMatchObject({
       status: 'failed',
       facts: { problem: 'ERR_TLS_CERT_ALTNAME_INVALID' },
@@ -76,14 +76,14 @@ describe('the difference of clocks', () => {
   const dateMs = Date.parse(date);
   const difference = (sentMs: number, receivedMs: number) => clockDifference({ sentMs, receivedMs, date });
 
-  it('the difference of clocks is a range as wide as the exchange plus the second that Date is rounded to', () => {
+  it('is a range as wide as the exchange plus the second that Date is rounded to', () => {
     expect(difference(dateMs + 100, dateMs + 300)).toMatchObject({
       status: 'ok',
       facts: { leastMs: -300, mostMs: 900 },
     });
   });
 
-  it('the difference of clocks is a warning from five seconds on', () => {
+  it('is a warning from five seconds on', () => {
     expect(difference(dateMs - 4_999, dateMs - 4_999)).toMatchObject({
       status: 'ok',
       text: expect.stringMatching(/5\.0 s to 6\.0 s ahead/),
@@ -95,7 +95,7 @@ describe('the difference of clocks', () => {
     });
   });
 
-  it('the difference of clocks is unknown without a valid Date header', () => {
+  it('is unknown without a valid Date header', () => {
     expect(clockDifference({ sentMs: 0, receivedMs: 0, date: 'canary' })).toEqual({
       status: 'skipped',
       text: 'no response with a Date header',

@@ -321,7 +321,7 @@ describe('ports', () => {
     expect(second.seen).toEqual(first.seen);
   });
 
-  it('ports of the sandbox that are given and in use are an error', async () => {
+  it('of the sandbox that are given and in use are an error', async () => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
     const { port } = taken.address() as { port: number };
@@ -333,7 +333,7 @@ describe('ports', () => {
 });
 
 describe('--state', () => {
-  it('--state says so when the last changes cannot be saved, and exits with 1', async () => {
+  it('says so when the last changes cannot be saved, and exits with 1', async () => {
     const gone = mkdtempSync(join(folder, 'gone-'));
     const { code, text } = await running([...FREE, '--state', join(gone, 'state.json')], async () =>
       rmSync(gone, { recursive: true }),
@@ -358,7 +358,7 @@ describe('--state', () => {
     ['a pipe', () => pipe(), 'not a regular file'],
     // Not even root may create a file here. Elsewhere than on Linux there is no such folder.
     ['a folder without permission', () => '/sys/state.json', 'no permission|its folder does not exist|EROFS'],
-  ])('--state explains %s in one sentence, and leaves it as it is', async (_, pathOf, expected) => {
+  ])('explains %s in one sentence, and leaves it as it is', async (_, pathOf, expected) => {
     const path = pathOf();
     const before = [looksOf(path), readdirSync(folder)];
     const { code, out, err } = await runCommand(['sandbox', ...FREE, '--state', path]);
@@ -438,7 +438,7 @@ describe('--scenario with --exit-code', () => {
 
   const everyOwner = ({ send, accessKeys }: Client) => send(...accessKeys);
 
-  it('--scenario with --exit-code waits for the first request, granted or not, speaks on standard error, and exits with 0 if it passed', async () => {
+  it('waits for the first request, granted or not, speaks on standard error, and exits with 0 if it passed', async () => {
     const { code, seen, out } = await judged(({ send }) => send('unknown'), everyOwner);
     expect(seen).toMatch(/^Waiting up to a minute for the first token request at http/m);
     expect(seen).toMatch(/^ {2}60 s left, 0 token requests$/m);
@@ -449,7 +449,7 @@ describe('--scenario with --exit-code', () => {
     expect(code).toBe(0);
   });
 
-  it('--scenario with --exit-code exits with 1 if it failed, and with 3 if it was not tested', async () => {
+  it('exits with 1 if it failed, and with 3 if it was not tested', async () => {
     const wasteful = async (client: Client) => {
       await everyOwner(client);
       await everyOwner(client);
@@ -458,7 +458,7 @@ describe('--scenario with --exit-code', () => {
     expect((await judged(everyOwner, async () => {})).code).toBe(3);
   });
 
-  it('--scenario with --exit-code writes reports for people and for CI', async () => {
+  it('writes reports for people and for CI', async () => {
     const [xml, html] = [join(folder, 'verdict.xml'), join(folder, 'verdict.html')];
     const reports = ['--report', xml, '--report', html];
     const wasteful = ({ send, accessKeys: [first, second] }: Client) => send(first, second, second, second, second);
@@ -473,7 +473,7 @@ describe('--scenario with --exit-code', () => {
     expect(page).not.toMatch(/src=|href=|@import/);
   });
 
-  it('--scenario with --exit-code ends after a minute without a client, with the reason and a command to start one', async () => {
+  it('ends after a minute without a client, with the reason and a command to start one', async () => {
     const xml = join(folder, 'silent.xml');
     const args = [...FREE, '--print-env', '--scenario', 'outage', '--exit-code', '--report', xml];
     const { code, seen } = await running(args, async ({ first, until }) => {

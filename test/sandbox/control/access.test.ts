@@ -23,7 +23,7 @@ describe('on loopback', () => {
     sandbox = await startSandbox();
   });
 
-  it('on loopback a page cannot come by a name of its own that points here (DNS rebinding)', async () => {
+  it('a page cannot come by a name of its own that points here (DNS rebinding)', async () => {
     const { port } = new URL(sandbox.portalUrl);
     for (const host of [`evil.example:${port}`, 'evil.example', `127.0.0.1.evil.example:${port}`, 'localhost.evil:1']) {
       await attack({ ...JSON_TYPE, host }, 403);
@@ -36,7 +36,7 @@ describe('on loopback', () => {
     }
   });
 
-  it('on loopback a page of another origin can neither write, nor listen, nor read', async () => {
+  it('a page of another origin can neither write, nor listen, nor read', async () => {
     const { port } = new URL(sandbox.portalUrl);
     for (const origin of ['https://evil.example', 'null', 'http://localhost:3000', `https://127.0.0.1:${port}`]) {
       await attack({ ...JSON_TYPE, origin }, 403);

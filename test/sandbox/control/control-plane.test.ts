@@ -100,7 +100,7 @@ describe('the interface and its description', () => {
 });
 
 describe('apps, owners and access keys', () => {
-  it('apps, owners and access keys are added, changed, disabled and revoked, with effect', async () => {
+  it('are added, changed, disabled and revoked, with effect', async () => {
     const { json: owner } = await write('POST', '/api/owners', { id: 'mine', name: 'Mine' });
     expect(owner).toMatchObject({
       id: 'mine',
@@ -145,7 +145,7 @@ describe('apps, owners and access keys', () => {
     expect((await askToken(sandbox, second.accessKey, { client_id, client_secret })).status).toBe(200);
   });
 
-  it('apps, owners and access keys cannot be doubled or named anyhow, and those that do not exist are not found', async () => {
+  it('cannot be doubled or named anyhow, and those that do not exist are not found', async () => {
     expect((await write('POST', '/api/owners', { id: 'owner-001' })).status).toBe(400);
     expect((await write('POST', '/api/owners', { id: 'a b' })).status).toBe(400);
     expect((await write('POST', '/api/owners', { name: 'x'.repeat(101) })).status).toBe(400);

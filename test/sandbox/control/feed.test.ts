@@ -139,7 +139,7 @@ describe('the event stream', () => {
   const hasRequest = (id: number) => (event: StreamEvent) =>
     event.frame.requests?.some((one) => one.id === id) ?? false;
 
-  it('the event stream begins with the state, and then reports requests, tokens and changes', async () => {
+  it('begins with the state, and then reports requests, tokens and changes', async () => {
     await using sandbox = await startSandbox({ owners: 2 });
     const reader = await EventsReader.open(sandbox.portalUrl);
     expect(reader.response.headers['content-type']).toBe('text/event-stream');
@@ -172,7 +172,7 @@ describe('the event stream', () => {
     await reader.until((event) => reader.events.indexOf(event) >= seen && event.frame.state !== undefined);
   });
 
-  it('the event stream sends at most ten frames a second, however much happens', async () => {
+  it('sends at most ten frames a second, however much happens', async () => {
     await using sandbox = await startSandbox({ owners: 2 });
     const reader = await EventsReader.open(sandbox.portalUrl);
     const startMs = performance.now();
@@ -184,7 +184,7 @@ describe('the event stream', () => {
     expect(told.size + leftOut).toBe(400);
   });
 
-  it('the event stream ends at once when the sandbox is closed', async () => {
+  it('ends at once when the sandbox is closed', async () => {
     await using sandbox = await startSandbox();
     const reader = await EventsReader.open(sandbox.portalUrl);
     const ended = new Promise((resolve) => reader.response.on('close', resolve));

@@ -37,7 +37,7 @@ const issued = (atMs: number, owner = 'owner-1'): Request => ({ atMs, owner, out
 describe('attempts within a second', () => {
   const passes = (...atMs: number[]) => expectations.spacesAttempts(recordOf(atMs.map((ms) => met(ms)))).passed;
 
-  it('attempts within a second are counted up to but not including its end', () => {
+  it('are counted up to but not including its end', () => {
     expect(passes(0, 100, 200, 300, 400, 999)).toBe(false);
     expect(passes(0, 100, 200, 300, 400, 1_000)).toBe(true);
   });
@@ -47,7 +47,7 @@ describe('the recovery', () => {
   const passes = (...requests: Request[]) => expectations.recovers(recordOf(requests)).passed;
   const hit = [met(0, 'a'), met(1, 'b'), met(2, 'c'), met(3, 'd')];
 
-  it('the recovery needs tokens for half of the owners that the fault met, after its end', () => {
+  it('needs tokens for half of the owners that the fault met, after its end', () => {
     expect(passes(...hit, issued(30_000, 'a'), issued(30_001, 'b'))).toBe(true);
     expect(passes(...hit, issued(30_000, 'a'), issued(30_001, 'e'))).toBe(false);
     expect(passes(...hit, issued(29_999, 'a'), issued(30_001, 'b'))).toBe(false);

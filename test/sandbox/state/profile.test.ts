@@ -52,7 +52,7 @@ describe('a form', () => {
   it.each([
     ['with the credentials in it', formRequest],
     ['with the credentials in HTTP Basic', basicAuthRequest],
-  ])('a form %s is accepted where the profile says so, and refused elsewhere', async (_, shape) => {
+  ])('%s is accepted where the profile says so, and refused elsewhere', async (_, shape) => {
     const { url, clientId, clientSecret, accessKeys } = await start({ acceptForms: true });
     const source = new TokenEndpoint({ baseUrl: url, clientId, clientSecret, tokenRequest: shape() });
     await using tokens = new OwnerTokenRegistry({ source });
@@ -64,7 +64,7 @@ describe('a form', () => {
 });
 
 describe('a token', () => {
-  it('a token is a JWT on request, and tells whom it speaks for and how long', async () => {
+  it('is a JWT on request, and tells whom it speaks for and how long', async () => {
     await start({ tokenFormat: 'jwt' });
     const token = await tokenFor(sandbox);
     const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
@@ -74,7 +74,7 @@ describe('a token', () => {
     expect((await echo(sandbox, `${token}x`)).status).toBe(401);
   });
 
-  it("a token ends the one before, where that is the profile, and no other owner's", async () => {
+  it("ends the one before, where that is the profile, and no other owner's", async () => {
     await start({ revokePrevious: true });
     const [first, other] = [await tokenFor(sandbox), await tokenFor(sandbox, sandbox.accessKeys[1])];
     const second = await tokenFor(sandbox);
@@ -86,7 +86,7 @@ describe('a token', () => {
     expect((await echo(sandbox, second)).status).toBe(200);
   });
 
-  it('a token is refused until it has been replicated', async () => {
+  it('is refused until it has been replicated', async () => {
     await start({ replicationLagMs: 2000 });
     const token = await tokenFor(sandbox);
     sandbox.clock.advance(1999);
@@ -103,7 +103,7 @@ describe('an error', () => {
     ['text', /^text\/plain/, /^client_secret is not/],
     ['html', /^text\/html/, /^<html>/],
     ['empty', /^undefined$/, /^$/],
-  ])('an error has the form %s, and quotes nothing', async (errorForm, type, body) => {
+  ])('has the form %s, and quotes nothing', async (errorForm, type, body) => {
     await start({ errorForm });
     const reply = await askToken(sandbox, undefined, { client_secret: 'canary' });
     expect(reply.status).toBe(401);
@@ -112,7 +112,7 @@ describe('an error', () => {
     expect(reply.text).not.toContain('canary');
   });
 
-  it('an error quotes everything only where it was told to', async () => {
+  it('quotes everything only where it was told to', async () => {
     await start({ errorForm: 'echoing' });
     const reply = await askToken(sandbox, undefined, { client_secret: 'canary' });
     expect(reply.json.request).toMatchObject({ client_secret: 'canary', client_id: sandbox.clientId });
@@ -126,19 +126,19 @@ describe('a revoked access key', () => {
     ['access_denied', 403],
     ['not_found', 404],
     ['invalid_client', 401],
-  ] as const)('a revoked access key gets %s', async (revokedKey, status) => {
+  ] as const)('gets %s', async (revokedKey, status) => {
     await start({ revokedKey });
     sandbox.revokeAccessKey(sandbox.accessKeys[0] ?? '');
     expect(await askToken(sandbox)).toMatchObject({ status, json: { error: revokedKey } });
   });
 
-  it('a revoked access key gets a token that no resource accepts', async () => {
+  it('gets a token that no resource accepts', async () => {
     await start({ revokedKey: 'token' });
     sandbox.revokeAccessKey(sandbox.accessKeys[0] ?? '');
     expect((await echo(sandbox, await tokenFor(sandbox))).status).toBe(401);
   });
 
-  it('a revoked access key may leave its tokens as they are', async () => {
+  it('may leave its tokens as they are', async () => {
     await start({ revokedKeyEndsTokens: false });
     const token = await tokenFor(sandbox);
     sandbox.revokeAccessKey(sandbox.accessKeys[0] ?? '');
@@ -147,7 +147,7 @@ describe('a revoked access key', () => {
 });
 
 describe('profile settings', () => {
-  it('profile settings that do not exist, or not with this value, are refused and change nothing', async () => {
+  it('that do not exist, or not with this value, are refused and change nothing', async () => {
     await start({});
     const changes = { shpe: 'odd', lifetimeSeconds: -1, odd: { wraped: true }, revokePrevious: 'yes' } as object;
     expect(() => sandbox.setProfile(changes)).toThrow(
@@ -157,7 +157,7 @@ describe('profile settings', () => {
     await expect(startSandbox({ profile: { shape: 'round' as 'odd' } })).rejects.toThrow('profile.shape');
   });
 
-  it('profile settings are each labelled as assumed', async () => {
+  it('are each labelled as assumed', async () => {
     await start({});
     const labelled = FACTS.filter((fact) => fact.setting).map((fact) => [fact.setting, fact.basis]);
     expect(Object.fromEntries(labelled)).toEqual(
@@ -165,7 +165,7 @@ describe('profile settings', () => {
     );
   });
 
-  it('profile settings in force are told in words', async () => {
+  it('in force are told in words', async () => {
     await start({ shape: 'odd', revokedKey: 'access_denied', odd: { lifetimeAs: 'string', wrapped: false } });
     const { json } = await call(`${sandbox.portalUrl}/api/facts`);
     const told = Object.fromEntries(json.map(({ setting, statement }: Fact) => [setting, statement]));

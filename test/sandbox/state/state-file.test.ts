@@ -30,7 +30,7 @@ const start = (options: SandboxOptions = {}): Promise<Sandbox> =>
   startSandbox({ ...(existsSync(stateFile) ? {} : { owners: 2 }), stateFile, ...options });
 
 describe('a state file', () => {
-  it('a state file keeps owners, keys, secrets, profile and tokens over a restart', async () => {
+  it('keeps owners, keys, secrets, profile and tokens over a restart', async () => {
     const first = await start();
     const added = first.addOwner({ id: 'added', name: 'Added' });
     const old = first.clientSecret;
@@ -53,21 +53,21 @@ describe('a state file', () => {
     expect((await askToken(second)).json.data.accessToken).not.toBe(token);
   });
 
-  it('a state file is for nobody else to read, and leaves nothing beside it', async () => {
+  it('is for nobody else to read, and leaves nothing beside it', async () => {
     const sandbox = await start();
     expect(statSync(stateFile).mode & 0o777).toBe(0o600);
     await sandbox.close();
     expect(readdirSync(folder)).toEqual(['state.json']);
   });
 
-  it('a state file is written while the sandbox runs, so that a crash loses little', async () => {
+  it('is written while the sandbox runs, so that a crash loses little', async () => {
     await using sandbox = await start();
     const token = await tokenFor(sandbox);
     while (!readFileSync(stateFile, 'utf8').includes(token)) await new Promise((resolve) => setTimeout(resolve, 20));
   });
 
   it.each(['', '{', '{"format":99}', '{"format":1}', 'null'])(
-    'a state file that holds %j is refused, and left as it is',
+    'that holds %j is refused, and left as it is',
     async (text) => {
       writeFileSync(stateFile, text);
       await expect(start()).rejects.toMatchObject({ name: 'StateFileError', code: 'state_damaged', path: stateFile });
@@ -87,7 +87,7 @@ describe('a state file', () => {
     ],
     ['would issue the same secrets again', ({ secrets }) => Object.assign(secrets ?? {}, { made: 'many' })],
     ['has a member that is none of ours', (state) => Object.assign(state, { more: [] })],
-  ])('a state file that %s is refused, and left as it is', async (_, damage) => {
+  ])('that %s is refused, and left as it is', async (_, damage) => {
     await (await start()).close();
     const state = JSON.parse(readFileSync(stateFile, 'utf8'));
     damage(state);
@@ -97,7 +97,7 @@ describe('a state file', () => {
     expect(readFileSync(stateFile, 'utf8')).toBe(text);
   });
 
-  it('a state file is used by one sandbox at a time', async () => {
+  it('is used by one sandbox at a time', async () => {
     const first = await start();
     await expect(start()).rejects.toThrow(new RegExp(`in use by another sandbox \\(process ${process.pid}\\)`));
     await expect(start()).rejects.toMatchObject({ code: 'state_locked' });
@@ -106,7 +106,7 @@ describe('a state file', () => {
     expect(second.accessKeys).toEqual(first.accessKeys);
   });
 
-  it('a state file is taken over from a sandbox that has died', async () => {
+  it('is taken over from a sandbox that has died', async () => {
     await (await start()).close();
     // No process has an id beyond the largest that Linux gives.
     writeFileSync(`${stateFile}.lock`, '4194305\n');
@@ -115,7 +115,7 @@ describe('a state file', () => {
     expect(existsSync(`${stateFile}.lock`)).toBe(false);
   });
 
-  it('a state file behind a symbolic link is written in its place, and the link stays', async () => {
+  it('behind a symbolic link is written in its place, and the link stays', async () => {
     mkdirSync(join(folder, 'real'));
     const link = join(folder, 'link.json');
     symlinkSync(join('real', 'state.json'), link);
@@ -126,7 +126,7 @@ describe('a state file', () => {
     expect(JSON.parse(readFileSync(join(folder, 'real', 'state.json'), 'utf8')).owners).toHaveLength(2);
   });
 
-  it('a state file does not let options beside it go unheard', async () => {
+  it('does not let options beside it go unheard', async () => {
     await (await start({ seed: 1, owners: 4, lifetimeSeconds: 60 })).close();
     const conflict = { code: 'state_conflict' };
     await expect(start({ owners: 3 })).rejects.toMatchObject(conflict);
@@ -136,7 +136,7 @@ describe('a state file', () => {
     expect(grown.profile).toMatchObject({ lifetimeSeconds: 90, shape: 'minimal' });
   });
 
-  it('a state file does not keep what a reset took back', async () => {
+  it('does not keep what a reset took back', async () => {
     const sandbox = await start();
     const keys = sandbox.accessKeys;
     sandbox.addOwner();

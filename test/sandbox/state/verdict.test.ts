@@ -46,17 +46,14 @@ describe('a run is not tested', () => {
     ['wrong-owner-token', 'no requests', 'No token was requested for owner-001'],
     ['secret-rotated', 'no requests of no owners', 'No token was requested after the rotation.'],
   ];
-  it.each(cases)(
-    'a run is not tested by %s without a request, and the reason says so',
-    async (name, observed, reason) => {
-      const verdict = await verdictOf(name);
-      expect(verdict).toMatchObject({ verdict: 'not tested', passed: false, findings: [] });
-      expect(verdict.conditions[0]).toMatchObject({ observed, met: false });
-      expect(verdict.reason).toContain(reason);
-    },
-  );
+  it.each(cases)('by %s without a request, and the reason says so', async (name, observed, reason) => {
+    const verdict = await verdictOf(name);
+    expect(verdict).toMatchObject({ verdict: 'not tested', passed: false, findings: [] });
+    expect(verdict.conditions[0]).toMatchObject({ observed, met: false });
+    expect(verdict.reason).toContain(reason);
+  });
 
-  it('a run is not tested by a cold start of five owners', async () => {
+  it('by a cold start of five owners', async () => {
     const verdict = await verdictOf('cold-start', () => askAll(sandbox.accessKeys.slice(0, 5)));
     expect(verdict.conditions).toEqual([
       { condition: 'Requests tokens for at least 100 owners', observed: '5 requests of 5 owners', met: false },
@@ -64,7 +61,7 @@ describe('a run is not tested', () => {
     expect(verdict.reason).toContain('Let the integration act for all owners');
   });
 
-  it('a run is not tested by a rate limit that five owners never reached', async () => {
+  it('by a rate limit that five owners never reached', async () => {
     const verdict = await verdictOf('rate-limit-storm', async () => {
       for (const key of sandbox.accessKeys.slice(0, 5)) expect((await ask(key)).status).toBe(200);
     });
@@ -72,7 +69,7 @@ describe('a run is not tested', () => {
     expect(verdict.reason).toContain('--lifetime 20');
   });
 
-  it("a run is not tested by another owner's token that nothing presents to /echo, or that no caller names an owner for", async () => {
+  it("by another owner's token that nothing presents to /echo, or that no caller names an owner for", async () => {
     const drive = async (headers?: Record<string, string>) => {
       const { access_token } = (await ask()).json;
       if (headers) await echo(sandbox, access_token, headers);
@@ -84,12 +81,12 @@ describe('a run is not tested', () => {
     }
   });
 
-  it('a run is not tested by a revoked owner while nothing is done for the others', async () => {
+  it('by a revoked owner while nothing is done for the others', async () => {
     const verdict = await verdictOf('owner-revoked', () => ask());
     expect(verdict.conditions.map(({ met }) => met)).toEqual([true, false]);
   });
 
-  it('a run is not tested by a revoked owner if the others are not served in its second half either', async () => {
+  it('by a revoked owner if the others are not served in its second half either', async () => {
     sandbox.setProfile({ lifetimeSeconds: 20 });
     const verdictAfter = (waitMs: number) =>
       verdictOf('owner-revoked', async () => {
@@ -103,7 +100,7 @@ describe('a run is not tested', () => {
     expect(await verdictAfter(10_000)).toMatchObject({ verdict: 'passed' });
   });
 
-  it('a run is not tested when it is interrupted, whatever interrupts it', async () => {
+  it('when it is interrupted, whatever interrupts it', async () => {
     const interrupted: [() => unknown, string][] = [
       [() => sandbox.stopScenario(), 'it was stopped'],
       [() => sandbox.runScenario('outage'), 'another scenario started'],
@@ -121,7 +118,7 @@ describe('a run is not tested', () => {
 });
 
 describe('a verdict', () => {
-  it('a verdict shows what came about, what was observed, and the requests that show it', async () => {
+  it('shows what came about, what was observed, and the requests that show it', async () => {
     const [first] = sandbox.owners;
     const verdict = await verdictOf('owner-revoked', async () => {
       for (let n = 0; n < 11; n++) await ask();
@@ -327,7 +324,7 @@ describe('a verdict', () => {
 });
 
 describe('a run', () => {
-  it('a run adds the owners that it needs, and removes them at its end, as it gives a revoked access key back', async () => {
+  it('adds the owners that it needs, and removes them at its end, as it gives a revoked access key back', async () => {
     const before = sandbox.accessKeys;
     sandbox.runScenario('cold-start');
     expect(sandbox.accessKeys).toHaveLength(200);
@@ -344,7 +341,7 @@ describe('a run', () => {
     expect((await ask()).status).toBe(200);
   });
 
-  it('a run is aborted by its signal, and ends then', async () => {
+  it('is aborted by its signal, and ends then', async () => {
     const abort = new AbortController();
     const run = sandbox.scenarios.run('black-hole', { signal: abort.signal });
     abort.abort(new Error('enough'));
@@ -354,7 +351,7 @@ describe('a run', () => {
     await expect(sandbox.scenarios.run('nothing' as ScenarioName)).rejects.toThrow(/cold-start/);
   });
 
-  it('a run gets the same verdict over the control plane', async () => {
+  it('gets the same verdict over the control plane', async () => {
     const headers = { 'content-type': 'application/json' };
     const run = call(`${sandbox.portalUrl}/api/scenarios/owner-revoked/run`, { method: 'POST', headers, body: '{}' });
     while ((await call(`${sandbox.portalUrl}/api/state`)).json.scenario === undefined) await turn();

@@ -30,13 +30,13 @@ const headline = (facts: Partial<Omit<Facts, 'figures'>> = {}, changed: Partial<
   });
 
 describe('the rate', () => {
-  it.each([0, 1, 250, 499, 999])('the rate of a steady 500 requests a second is 500.0, %d ms into a second', (ms) => {
+  it.each([0, 1, 250, 499, 999])('of a steady 500 requests a second is 500.0, %d ms into a second', (ms) => {
     // The second that has just begun is not complete, and counts of the one before may be on their way.
     const seconds = new Map([...steady([500], 1), ...secondsOf({ 0: [ms / 2] })]);
     expect(headline({ seconds, nowMs: NOW_MS + ms }).rate.value).toBe('500.0');
   });
 
-  it('the rate is not told while time is frozen', () => {
+  it('is not told while time is frozen', () => {
     expect(headline({ seconds: steady([500]), frozen: true }).rate).toMatchObject({ value: '–' });
   });
 });
@@ -44,7 +44,7 @@ describe('the rate', () => {
 describe('an outage', () => {
   const uncovered = { ownersCovered: 0 };
 
-  it('an outage is an alarm in every figure where connections are refused and nothing arrives, whatever was before', () => {
+  it('is an alarm in every figure where connections are refused and nothing arrives, whatever was before', () => {
     const told = headline({ seconds: steady([5], 23, 60), faulty: true }, uncovered);
     expect(told.covered).toMatchObject({
       value: '0',
@@ -55,7 +55,7 @@ describe('an outage', () => {
     expect(told.rate).toMatchObject({ value: '0.0', tone: 'alarm' });
   });
 
-  it('an outage is an alarm where requests arrive and fail', () => {
+  it('is an alarm where requests arrive and fail', () => {
     const told = headline({ seconds: steady([0, 0, 0, 3], 0, 20) }, uncovered);
     expect([told.covered.tone, told.success]).toEqual([
       'alarm',
@@ -63,7 +63,7 @@ describe('an outage', () => {
     ]);
   });
 
-  it('an outage of less than half of the owners is a warning', () => {
+  it('of less than half of the owners is a warning', () => {
     expect(headline({ faulty: true }, { ownersCovered: 5 }).covered.tone).toBe('warning');
     expect(headline({ faulty: true }, { ownersCovered: 4 }).covered.tone).toBe('alarm');
   });

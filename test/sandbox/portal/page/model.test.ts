@@ -81,14 +81,14 @@ const ids = (list: readonly LedgerEntry[] | undefined) => list?.map(({ id }) => 
 const marks = (lane: Lane | undefined) => lane?.marks.map(([id]) => id);
 
 describe('the model', () => {
-  it('the model has the lanes of the picture, in their order', () => {
+  it('has the lanes of the picture, in their order', () => {
     const model = start({}, [lane('b', { marks: [[1, 10, 0]] }), lane('a', { tokens: [token('t')] })]);
     expect([...model.lanes.keys()]).toEqual(['b', 'a']);
     expect(marks(model.lanes.get('b'))).toEqual([1]);
     expect(model.lanes.get('a')?.bars).toEqual([{ id: 't', fromMs: 0, toMs: 1000, cut: false }]);
   });
 
-  it('the model replaces a request by its later state', () => {
+  it('replaces a request by its later state', () => {
     const pending = request(1, { outcome: 'pending' });
     const before = start({ requests: [pending] }, [lane('a', { marks: [[1, 10, 6]] })]);
     const model = changed(before, { clock, requests: [request(1), request(2)] }, 200);
@@ -100,7 +100,7 @@ describe('the model', () => {
     ]);
   });
 
-  it('the model leaves untouched what a frame does not touch, and the model before it', () => {
+  it('leaves untouched what a frame does not touch, and the model before it', () => {
     const before = start();
     const model = changed(before, { clock, requests: [request(2)] }, 200);
     expect(model.lanes.get('b')).toBe(before.lanes.get('b'));
@@ -109,7 +109,7 @@ describe('the model', () => {
     expect(changed(before, { clock }, 300).lanes).toBe(before.lanes);
   });
 
-  it('the model replaces a token that was revoked', () => {
+  it('replaces a token that was revoked', () => {
     const before = start({}, [lane('a', { tokens: [token('t'), token('u')] })]);
     const model = changed(before, { clock, tokens: [token('t', { revokedAtMs: 400 })] }, 200);
     expect(model.lanes.get('a')?.bars.map(({ toMs, cut }) => [toMs, cut])).toEqual([
@@ -118,13 +118,13 @@ describe('the model', () => {
     ]);
   });
 
-  it('the model adds no lane for an owner that the picture left out, and one for unknown owners', () => {
+  it('adds no lane for an owner that the picture left out, and one for unknown owners', () => {
     const { owner: _, ...nobody } = request(1);
     const model = changed(start(), { clock, requests: [nobody, request(2, { owner: 'z' })] }, 200);
     expect([...model.lanes.keys()]).toEqual(['a', 'b', '']);
   });
 
-  it('the model draws a call to /echo once it has failed', () => {
+  it('draws a call to /echo once it has failed', () => {
     const call = (id: number, outcome: LedgerEntry['outcome']) => request(id, { kind: 'echo', outcome });
     let model = changed(start(), { clock, requests: [call(1, 'pending'), call(2, 'accepted'), request(3)] }, 0);
     expect(marks(model.lanes.get('a'))).toEqual([3]);
@@ -132,7 +132,7 @@ describe('the model', () => {
     expect(marks(model.lanes.get('a'))).toEqual([1, 3]);
   });
 
-  it('the model is the same after several frames as after all of them at once', () => {
+  it('is the same after several frames as after all of them at once', () => {
     const frames = [
       { clock, requests: [request(1, { outcome: 'pending' })], seconds: [[0, 0, 0, 0, 0, 0, 0, 1]] as const },
       { clock, ownersChanged: true as const, tokens: [token('t')] },
@@ -143,7 +143,7 @@ describe('the model', () => {
     expect(combined(frames).ownersChanged).toBe(true);
   });
 
-  it('the model begins with the last state of several frames', () => {
+  it('begins with the last state of several frames', () => {
     const state = { clock } as StateView;
     const frames = [
       { clock, requests: [request(1)] },
@@ -153,7 +153,7 @@ describe('the model', () => {
     expect(combined(frames)).toMatchObject({ state, requests: [{ id: 2 }] });
   });
 
-  it('the model leaves the present as it is while a window of the past is shown, and the other way round', () => {
+  it('leaves the present as it is while a window of the past is shown, and the other way round', () => {
     const past = withPicture(start(), pictureOf([lane('c')], { requests: [request(7)] }));
     expect([[...past.lanes.keys()], [...(past.past?.lanes.keys() ?? [])]]).toEqual([['a', 'b'], ['c']]);
     const later = changed(past, { clock, requests: [request(8)] }, 200);
@@ -161,7 +161,7 @@ describe('the model', () => {
     expect(withPicture(later, pictureOf([])).past).toBeUndefined();
   });
 
-  it('the model has another version after a scenario that began and ended within one update', () => {
+  it('has another version after a scenario that began and ended within one update', () => {
     const before = start();
     const run = { name: 'outage', verdictAtMs: 9, startedAtMs: 1 };
     const after = changed(
@@ -175,7 +175,7 @@ describe('the model', () => {
     expect([after.scenario, after.ownersVersion > before.ownersVersion]).toEqual([undefined, true]);
   });
 
-  it('the model keeps requests by number, whatever comes in which order, and each once', () => {
+  it('keeps requests by number, whatever comes in which order, and each once', () => {
     const frames = fc.array(fc.array(fc.integer({ min: 1, max: 40 }), { maxLength: 10 }), { maxLength: 10 });
     fc.assert(
       fc.property(frames, (all) => {
@@ -187,7 +187,7 @@ describe('the model', () => {
     );
   });
 
-  it('the model forgets what succeeded before what failed or was wasted, and keeps no more than 500', () => {
+  it('forgets what succeeded before what failed or was wasted, and keeps no more than 500', () => {
     let model = start({ requests: [request(1, { outcome: 'server_error' }), request(2, { wasted: true })] });
     for (let from = 3; from < 3000; from += 400) {
       model = changed(model, { clock, requests: Array.from({ length: 400 }, (_, n) => request(from + n)) }, 0);
@@ -198,12 +198,12 @@ describe('the model', () => {
 });
 
 describe('time', () => {
-  it('time runs on with the page’s own clock between frames, unless it is frozen', () => {
+  it('runs on with the page’s own clock between frames, unless it is frozen', () => {
     expect(timeOf(start(), 350)).toBe(5250);
     expect(timeOf(start({ clock: { nowMs: 5000, frozen: true } }), 350)).toBe(5000);
   });
 
-  it('time stands still while the connection is lost, and goes on where it would be', () => {
+  it('stands still while the connection is lost, and goes on where it would be', () => {
     const lost = withLostConnection(start(), 300);
     expect(timeOf(lost, 9000)).toBe(5200);
     expect(timeOf(withLostConnection(lost, 900), 9000)).toBe(5200);

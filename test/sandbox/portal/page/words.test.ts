@@ -16,7 +16,7 @@ describe('why a request failed', () => {
     return { id: 1, kind: 'token', atMs: 0, method: 'POST', outcome: 'issued', wasted: false, ...changes };
   };
 
-  it('why a request failed is said for every outcome that is a failure, and for no other', () => {
+  it('is said for every outcome that is a failure, and for no other', () => {
     const fine = ['issued', 'accepted', 'pending'];
     const said = OUTCOMES.filter((outcome) => whyWord(entry({ outcome })) !== undefined);
     expect(said).toEqual(OUTCOMES.filter((outcome) => !fine.includes(outcome)));
@@ -36,9 +36,7 @@ describe('why a request failed', () => {
       { outcome: 'aborted', durationMs: 1500, faultKind: 'silence' },
       'The client closed the connection after 1.5 s. Cause: the fault “Black hole”.',
     ],
-  ])('why a request failed is said in sentences, with its cause (%#)', (changes, why) =>
-    expect(whyWord(entry(changes))).toBe(why),
-  );
+  ])('is said in sentences, with its cause (%#)', (changes, why) => expect(whyWord(entry(changes))).toBe(why));
 });
 
 describe('a fault in words', () => {
@@ -53,7 +51,7 @@ describe('a fault in words', () => {
       ...changes,
     }) as ActiveFault;
 
-  it('a fault in words says what is left of it: requests, time, or nothing', () => {
+  it('says what is left of it: requests, time, or nothing', () => {
     expect(leftWord(rule({ when: { next: 5 }, left: { requests: 2 } }), 0)).toBe('2 left');
     const outage = rule({ when: { schedule: [[0, 30_000]] } });
     expect(leftWord(outage, 11_500)).toBe('20 s left');
