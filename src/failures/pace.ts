@@ -1,10 +1,13 @@
 /**
  * The rate at which requests are sent. Each event changes the state in place; nothing here reads a clock.
  *
- * If more than 15 % of the recent responses, counted by distinct owners, are 429 or 503, the service is overloaded. The rate is
+ * If more than 15 % of the recent responses, counted by distinct owners, say that the service is busy, it is overloaded. The rate is
  * then cut to the rate at which requests were sent, less that share, but never below nine tenths of the rate at which the
  * service recently issued tokens. Without such responses the rate rises by a tenth each second, and a minute after the last
  * cut the limit is dropped. A trickle of 429s changes nothing.
+ *
+ * A 429 says that the service is busy. A 503 may be a failure of that part of the service which its owner is on, where a lower rate
+ * helps nobody: it counts only after many answers were 503s, and an owner that got one was served soon after it.
  */
 
 /** Counts events in windows of a second. */
@@ -21,7 +24,7 @@ export interface Pace {
   /** The learned rate. */
   perSecond: number;
   nextStartMs: number;
-  /** The share of 429s and 503s, as a moving average. */
+  /** The share of responses that say that the service is busy, as a moving average. */
   busyShare: number;
   /** The owner of the last such response: a repeated one of the same owner does not count. */
   lastBusy: unknown;
@@ -32,6 +35,11 @@ export interface Pace {
   /** The highest rate of tokens issued within a second; fades. */
   bestPerSecond: number;
   bestAtMs: number;
+  /** The share of 503s, as a moving average, and when each of the last owners got one. */
+  unavailableShare: number;
+  readonly unavailable: Map<unknown, number>;
+  /** Until then a 503 says that the service is busy. */
+  loadUntilMs: number;
 }
 
 const BUSY_SHARE = 0.15;
@@ -45,6 +53,8 @@ const FADE_PER_SECOND = 0.9;
 const FORGET_AFTER_MS = 60_000;
 /** A burst that is shorter counts as this long. */
 const SHORTEST_MS = 200;
+/** Load: this share of 503s, and an owner served within so long of one. For so long after it was shown, 503s count as 429s do. */
+const LOAD = { share: 0.3, servedWithinMs: 2_000, lastsMs: 5_000, owners: 32 } as const;
 const NEVER = Number.NEGATIVE_INFINITY;
 
 const newMeter = (): Meter => ({ sinceMs: NEVER, count: 0, before: 0 });
@@ -62,6 +72,9 @@ export function initialPace(quotaPerSecond = Number.POSITIVE_INFINITY): Pace {
     issued: newMeter(),
     bestPerSecond: 0,
     bestAtMs: 0,
+    unavailableShare: 0,
+    unavailable: new Map(),
+    loadUntilMs: NEVER,
   };
 }
 
@@ -101,7 +114,8 @@ export function paceSent(pace: Pace, nowMs: number): void {
 }
 
 /** The service issued a token. */
-export function paceIssued(pace: Pace, nowMs: number): void {
+export function paceIssued(pace: Pace, owner: unknown, nowMs: number): void {
+  showLoad(pace, owner, nowMs);
   count(pace.issued, nowMs);
   const perSecond = rateOf(pace.issued, nowMs, 1_000);
   if (perSecond >= bestAt(pace, nowMs)) {
@@ -118,13 +132,28 @@ export function paceRestarted(pace: Pace): void {
   if (pace.quotaPerSecond === Number.POSITIVE_INFINITY) pace.nextStartMs = NEVER;
 }
 
-/** A request failed. @param busy the owner, if the response was a 429 or 503; undefined otherwise. */
-export function paceFailed(pace: Pace, busy: unknown, nowMs: number): void {
-  if (busy === undefined) answered(pace, false, nowMs);
-  else if (busy !== pace.lastBusy) {
-    pace.lastBusy = busy;
+/** A request failed. @param busy whether the response was a 429, or a 503 that does not say for how long. */
+export function paceFailed(pace: Pace, owner: unknown, busy: 429 | 503 | undefined, nowMs: number): void {
+  pace.unavailableShare += (Number(busy === 503) - pace.unavailableShare) / ANSWERS_AVERAGED;
+  if (busy === 503) {
+    pace.unavailable.delete(owner);
+    pace.unavailable.set(owner, nowMs);
+    if (pace.unavailable.size > LOAD.owners) pace.unavailable.delete(pace.unavailable.keys().next().value);
+  }
+  if (busy === undefined || (busy === 503 && nowMs >= pace.loadUntilMs)) answered(pace, false, nowMs);
+  else if (owner !== pace.lastBusy) {
+    pace.lastBusy = owner;
     answered(pace, true, nowMs);
   }
+}
+
+/** Whether the 503s of late come from load: an owner that got one is served soon after. */
+function showLoad(pace: Pace, owner: unknown, nowMs: number): void {
+  const failedMs = pace.unavailable.get(owner);
+  const isServedSoon = failedMs !== undefined && nowMs - failedMs <= LOAD.servedWithinMs;
+  if (isServedSoon && pace.unavailableShare >= LOAD.share) pace.loadUntilMs = nowMs + LOAD.lastsMs;
+  pace.unavailable.delete(owner);
+  pace.unavailableShare -= pace.unavailableShare / ANSWERS_AVERAGED;
 }
 
 function answered(pace: Pace, isBusy: boolean, nowMs: number): void {

@@ -5,8 +5,8 @@
  *
  * - **Blame** (`blame.ts`): whether a failure pauses its owner, or opens the circuit of the client or the endpoint.
  * - **Pace** (`pace.ts`): the rate at which requests are sent.
- * - **Room**: how many requests may run at once. A slow start finds a limit of the service before exceeding it by far. A
- *   request that takes far longer than usual gives its place to another one; before any latency is known, none does.
+ * - **Room** (`room.ts`): how many requests may run at once. A request that takes far longer than usual gives its place to
+ *   another one; before any latency is known, none does.
  * - **Retries**: a request is retried after a first failure that may be transient: once, or a few times for a 429 or 503
  *   while requests are paced. Each retry costs ten issued tokens. Nothing is retried while the circuit is open.
  */
@@ -16,31 +16,29 @@ import { type BlameEvent, type BlameStep, reduceBlame } from './blame.ts';
 import { type Blame, circuitOf, initialBlame } from './blame-state.ts';
 import { initialPace, isPaced, type Pace, paceFailed, paceIssued, paceRestarted, paceSent } from './pace.ts';
 import { HUNG_AFTER_MS, ownerPause, type Pause, type PauseRanges } from './pauses.ts';
+import { type Answered, initialRoom, type Room, roomAnswered } from './room.ts';
 
 /** @typeParam O identifies an owner. */
 export interface Health<O> {
   readonly blame: Blame<O>;
   readonly pace: Pace;
+  readonly room: Room;
   /** Moving average of the latency of issued tokens; undefined before the first. */
   latencyMs: number | undefined;
   /** The retry budget, in issued tokens. */
   savedTokens: number;
-  /** When the first request was sent, and how many have succeeded. */
-  firstSentMs: number | undefined;
-  successes: number;
 }
 
 /** A failed request. */
-export type FailedEvent<O> = Extract<BlameEvent<O>, { readonly kind: 'failed' }> & {
-  readonly tookMs: number;
+export type FailedEvent<O> = Extract<BlameEvent<O>, { readonly kind: 'failed' }> & Answered & {
   readonly resends: number;
   /** Whether a caller needs its token, because no cached one is usable. */
   readonly isNeeded: boolean;
 };
 
 export type HealthEvent<O> =
-  | { readonly kind: 'sent' }
-  | (Extract<BlameEvent<O>, { readonly kind: 'succeeded' }> & { readonly tookMs: number })
+  | { readonly kind: 'sent'; readonly number: number }
+  | (Extract<BlameEvent<O>, { readonly kind: 'succeeded' }> & Answered)
   | FailedEvent<O>
   | Exclude<BlameEvent<O>, { readonly kind: 'succeeded' | 'failed' }>;
 
@@ -61,32 +59,16 @@ const LATENCIES_AVERAGED = 20;
 const TOKENS_PER_RETRY = 10;
 const MOST_SAVED_TOKENS = 100;
 const MOST_PACED_RESENDS = 5;
-/** How many requests a new registry runs at once, and after how many milliseconds it adds one. */
-const RAMP = { atFirst: 16, msPerRequest: 10 } as const;
 const RESEND_AFTER_MS = { least: 50, range: 100 } as const;
 
-export function initialHealth<O>(ranges: PauseRanges, quotaPerSecond?: number): Health<O> {
+export function initialHealth<O>(ranges: PauseRanges, concurrency: number, quotaPerSecond?: number): Health<O> {
   return {
     blame: initialBlame(ranges),
     pace: initialPace(quotaPerSecond),
+    room: initialRoom(concurrency),
     latencyMs: undefined,
     savedTokens: 0,
-    firstSentMs: undefined,
-    successes: 0,
   };
-}
-
-/** How many requests may run at once: 16 at first, one more with each success and each 10 ms, up to the limit. */
-export function roomAt({ firstSentMs, successes }: Health<unknown>, concurrency: number, nowMs: number): number {
-  const sinceMs = firstSentMs === undefined ? 0 : nowMs - firstSentMs;
-  return Math.min(concurrency, RAMP.atFirst + successes + Math.floor(sinceMs / RAMP.msPerRequest));
-}
-
-/** When a queued request may start merely because time has passed; infinite if that takes an outcome. */
-export function mayStartAtMs<O>(health: Health<O>, concurrency: number, nowMs: number): number {
-  const { nextStartMs } = health.pace;
-  if (nowMs < nextStartMs) return nextStartMs;
-  return roomAt(health, concurrency, nowMs) < concurrency ? nowMs + RAMP.msPerRequest : Number.POSITIVE_INFINITY;
 }
 
 /** How long a request may take before it gives its place to another one. */
@@ -98,7 +80,7 @@ export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: numbe
   switch (event.kind) {
     case 'sent':
       paceSent(health.pace, nowMs);
-      health.firstSentMs ??= nowMs;
+      health.room.lastSent = event.number;
       return NOTHING;
     case 'succeeded':
       return succeeded(health, event, nowMs);
@@ -119,18 +101,19 @@ function succeeded<O>(health: Health<O>, event: Extract<HealthEvent<O>, { kind: 
   if (circuit && circuit.error.code !== 'rate_limited') paceRestarted(pace);
   // A success during a check shows that the failures before it were the owners' own.
   if (blame.state.phase === 'checking') pace.busyShare = 0;
-  paceIssued(pace, nowMs);
+  paceIssued(pace, event.owner, nowMs);
   const { latencyMs = event.tookMs } = health;
   health.latencyMs = latencyMs + (event.tookMs - latencyMs) / LATENCIES_AVERAGED;
   health.savedTokens = Math.min(MOST_SAVED_TOKENS, health.savedTokens + 1);
-  health.successes++;
+  roomAnswered(health.room, event, true, nowMs);
   return reduceBlame(blame, event, nowMs);
 }
 
 function requestFailed<O>(health: Health<O>, event: FailedEvent<O>, nowMs: number): Step {
   const { blame } = health;
   const todo = reduceBlame(blame, event, nowMs);
-  paceFailed(health.pace, isBusy(event.error) ? event.owner : undefined, nowMs);
+  roomAnswered(health.room, event, false, nowMs);
+  paceFailed(health.pace, event.owner, busyStatus(event.error), nowMs);
   const resendAfterMs = event.isTrial ? undefined : resendOf(health, event);
   if (resendAfterMs !== undefined) {
     health.savedTokens -= TOKENS_PER_RETRY;
@@ -141,15 +124,17 @@ function requestFailed<O>(health: Health<O>, event: FailedEvent<O>, nowMs: numbe
 }
 
 /** Whether a response may mean that the service is overloaded. A 503 with `Retry-After` says how long it is down. */
-const isBusy = ({ status, code, retryAfterMs }: OwnerTokenError) =>
-  code === 'rate_limited' || (status === 503 && retryAfterMs === undefined);
+function busyStatus({ status, code, retryAfterMs }: OwnerTokenError): 429 | 503 | undefined {
+  if (code === 'rate_limited') return 429;
+  return status === 503 && retryAfterMs === undefined ? 503 : undefined;
+}
 
 /** After how many milliseconds a failed request is retried; undefined if it is not. */
 function resendOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent<O>): number | undefined {
   const { error, ownerFailures, resends, isNeeded, tookMs, jitter } = event;
   if (!isNeeded || ownerFailures > 0 || error.retryAfterMs !== undefined || blame.state.phase === 'open')
     return undefined;
-  const most = isBusy(error) && isPaced(pace) ? MOST_PACED_RESENDS : 1;
+  const most = busyStatus(error) && isPaced(pace) ? MOST_PACED_RESENDS : 1;
   const isTransient = error.retryable && tookMs <= HUNG_AFTER_MS;
   if (!isTransient || resends >= most || savedTokens < TOKENS_PER_RETRY) return undefined;
   return RESEND_AFTER_MS.least + RESEND_AFTER_MS.range * jitter;

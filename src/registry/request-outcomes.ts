@@ -56,14 +56,10 @@ export class RequestOutcomes {
   }
 
   succeeded({ flight, sent, message }: SourceCall, held: HeldToken, now: Instant): void {
-    const { slot, accessKey: owner, number } = flight;
-    const tookMs = now.monotonicMs - sent.monotonicMs;
+    const { slot, accessKey: owner } = flight;
     // A token that was requested earlier, by another replica for example, is no evidence about the service now.
     if (isRequestedSince(sent, held.token, now)) {
-      this.#scheduler.step(
-        { kind: 'succeeded', owner, number, isTrial: this.#scheduler.endTrial(flight), tookMs },
-        now,
-      );
+      this.#scheduler.step({ kind: 'succeeded', owner, ...this.#answered(flight, sent, now) }, now);
     }
     if (this.end(flight, now)) {
       const rejected = isReplacing(slot) ? slot.held : undefined;
@@ -87,7 +83,7 @@ export class RequestOutcomes {
     if (this.#scheduler.isClosed || !isInconclusive(call, error, now, this.#settings.requestTimeoutMs)) return false;
     if (circuitOf(this.#scheduler.health.blame) && !this.#scheduler.isTrial(call.flight)) return false;
     this.#diagnostics.requestAbandoned(call.message);
-    this.#scheduler.step({ kind: 'sent' }, now);
+    this.#scheduler.step({ kind: 'sent', number: call.flight.number }, now);
     return true;
   }
 
@@ -114,20 +110,29 @@ export class RequestOutcomes {
   }
 
   #stepOfFailure({ flight, sent }: SourceCall, error: OwnerTokenError, resends: number, now: Instant): Step {
-    const { slot, accessKey: owner, number } = flight;
+    const { slot, accessKey: owner } = flight;
     const event: FailedEvent<string> = {
       kind: 'failed',
       owner,
       error,
       resends,
       jitter: this.#settings.random(),
-      number,
-      isTrial: this.#scheduler.endTrial(flight),
       ownerFailures: slot.history.failure?.count ?? 0,
-      tookMs: now.monotonicMs - sent.monotonicMs,
+      ...this.#answered(flight, sent, now),
       isNeeded: (!isUsable(slot, now) || flight.isDemanded) && (flight.waiting > 0 || this.#owners.isCurrent(flight)),
     };
     return this.#scheduler.step(event, now);
+  }
+
+  #answered(flight: Flight, sent: Instant, now: Instant) {
+    const { lists, inFlight } = this.#scheduler.queue;
+    return {
+      number: flight.number,
+      isTrial: this.#scheduler.endTrial(flight),
+      tookMs: now.monotonicMs - sent.monotonicMs,
+      running: lists.running.length,
+      atOnce: inFlight,
+    };
   }
 
   #failForGood({ flight, message }: SourceCall, error: OwnerTokenError, step: Step, now: Instant): void {

@@ -18,9 +18,7 @@ import {
   type Health,
   type HealthEvent,
   initialHealth,
-  mayStartAtMs,
   reduce,
-  roomAt,
   type Step,
   slowAfterMs,
 } from '../failures/reducer.ts';
@@ -65,7 +63,7 @@ export class Scheduler {
     this.#owners = owners;
     this.#diagnostics = diagnostics;
     this.#beginCanary = beginCanary;
-    this.health = initialHealth(settings.pauses, settings.requestsPerSecond);
+    this.health = initialHealth(settings.pauses, settings.concurrency, settings.requestsPerSecond);
   }
 
   /**
@@ -142,7 +140,7 @@ export class Scheduler {
     const { running, slow } = this.queue.lists;
     // Slow requests beyond as many as the limit count too.
     const counted = running.length + Math.max(0, slow.length - concurrency);
-    return counted < roomAt(this.health, concurrency, nowMs);
+    return counted < this.health.room.size;
   }
 
   /** A caller now waits for a queued refresh. */
@@ -165,7 +163,7 @@ export class Scheduler {
         this.step({ kind: 'asked', owner: flight.accessKey, jitter: 0 }, now);
       }
       stopTimer(flight.retryTimer);
-      this.step({ kind: 'sent' }, now);
+      this.step({ kind: 'sent', number: flight.number }, now);
       this.#owners.queueFailures.started(flight, now.monotonicMs);
       flight.endWait?.();
     }
@@ -197,9 +195,9 @@ export class Scheduler {
     if (running) wakeAtMs = Math.min(wakeAtMs, running.startedAtMs + slowAfterMs(this.health));
     const waiting = this.queue.waiting > 0 ? this.queue.longestWaiting : undefined;
     if (waiting) {
-      const { maxQueueMs, concurrency } = this.#settings;
-      const startsAtMs = mayStartAtMs(this.health, concurrency, now.monotonicMs);
-      wakeAtMs = Math.min(wakeAtMs, startsAtMs, waiting.queuedAtMs + maxQueueMs);
+      const { nextStartMs } = this.health.pace;
+      if (now.monotonicMs < nextStartMs) wakeAtMs = Math.min(wakeAtMs, nextStartMs);
+      wakeAtMs = Math.min(wakeAtMs, waiting.queuedAtMs + this.#settings.maxQueueMs);
     }
     const isNever = wakeAtMs === Number.POSITIVE_INFINITY;
     // A timer that fires too early wakes the scheduler once for nothing, which costs less than restarting it each time.

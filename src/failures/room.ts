@@ -1,0 +1,97 @@
+/**
+ * How many requests may run at once: 32, and more only while more helps. While all of them are in use, each step adds half as many, as
+ * long as that brings more tokens a second; where it does not, the room goes back to where most came, and tries again later, ever
+ * more rarely. Each event changes the state in place; nothing here reads a clock.
+ *
+ * The rate is that of Little's law: requests at once, divided by how long they take. Counting tokens by the second would not
+ * do, because answers come in bursts, nor would latency alone: it differs between requests that nothing slows down.
+ *
+ * @see {@link https://en.wikipedia.org/wiki/Little%27s_law Little's law}
+ */
+
+export interface Room {
+  /** The option `concurrency`. */
+  readonly most: number;
+  size: number;
+  /** Where most tokens came so far; undefined until the first measurement. */
+  best: { readonly size: number; readonly perMs: number } | undefined;
+  /** The number of the last request that was sent, and of the last one before the size changed. */
+  lastSent: number;
+  changedAfter: number;
+  /** Answers to requests sent since then, while the room was full: how many, the tokens among them, and their sums. */
+  answers: number;
+  tokens: number;
+  tookMs: number;
+  atOnce: number;
+  /** When more is tried again, and how long the wait after that is. */
+  tryAgainMs: number;
+  waitMs: number;
+}
+
+/** What a client without any rule has at once. */
+const AT_FIRST = 32;
+const STEP = 1.5;
+/** A step helps if it brings so much more. */
+const HELPS = 1.05;
+/** A step is taken back early if after so many answers it brings only so much of the best rate. */
+const HARMS = { answers: 12, share: 0.75 } as const;
+const TRY_AGAIN_MS = { first: 5_000, most: 300_000 } as const;
+
+export function initialRoom(most: number): Room {
+  return {
+    most,
+    size: Math.min(AT_FIRST, most),
+    best: undefined,
+    lastSent: 0,
+    changedAfter: 0,
+    answers: 0,
+    tokens: 0,
+    tookMs: 0,
+    atOnce: 0,
+    tryAgainMs: 0,
+    waitMs: TRY_AGAIN_MS.first,
+  };
+}
+
+/** A request that got an answer. */
+export interface Answered {
+  readonly number: number;
+  readonly tookMs: number;
+  /** How many requests ran, this one included, slow ones apart; and with these. */
+  readonly running: number;
+  readonly atOnce: number;
+}
+
+export function roomAnswered(room: Room, { number, tookMs, running, atOnce }: Answered, isToken: boolean, nowMs: number): void {
+  const { size, best, most } = room;
+  if (size === best?.size && (size === most || nowMs < room.tryAgainMs)) return;
+  if (running < size || number <= room.changedAfter) return;
+  room.answers++;
+  room.tokens += Number(isToken);
+  room.tookMs += tookMs;
+  room.atOnce += atOnce;
+  const perMs = (room.atOnce * room.tokens) / (room.answers * room.tookMs);
+  const isStep = best !== undefined && size > best.size;
+  if (isStep && room.answers >= HARMS.answers && perMs < HARMS.share * best.perMs) stepBack(room, best.size, nowMs);
+  else if (room.answers < size) return;
+  else if (isStep && perMs < HELPS * best.perMs) stepBack(room, best.size, nowMs);
+  else {
+    room.best = { size, perMs };
+    resize(room, Math.min(most, Math.ceil(size * STEP)));
+  }
+}
+
+function stepBack(room: Room, size: number, nowMs: number): void {
+  room.tryAgainMs = nowMs + room.waitMs;
+  room.waitMs = Math.min(2 * room.waitMs, TRY_AGAIN_MS.most);
+  resize(room, size);
+}
+
+function resize(room: Room, size: number): void {
+  room.size = size;
+  room.changedAfter = room.lastSent;
+  room.answers = 0;
+  room.tokens = 0;
+  room.tookMs = 0;
+  room.atOnce = 0;
+}
