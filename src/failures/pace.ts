@@ -45,6 +45,8 @@ export interface Pace {
 const BUSY_SHARE = 0.15;
 /** The moving average counts about this many answers. */
 const ANSWERS_AVERAGED = 20;
+/** In a burst, which is so many tokens within a second, the rate follows the latest answers. */
+const BURST = { tokens: 50, answersAveraged: 5, cutIntervalMs: 100 } as const;
 const LEAST_PER_SECOND = 5;
 const CUT_INTERVAL_MS = 500;
 const OF_ISSUED = 0.9;
@@ -54,7 +56,7 @@ const FORGET_AFTER_MS = 60_000;
 /** A burst that is shorter counts as this long. */
 const SHORTEST_MS = 200;
 /** Load: this share of 503s, and an owner served within so long of one. For so long after it was shown, 503s count as 429s do. */
-const LOAD = { share: 0.3, servedWithinMs: 2_000, lastsMs: 5_000, owners: 32 } as const;
+const LOAD = { share: 0.3, servedWithinMs: 2_000, lastsMs: 5_000, owners: 256 } as const;
 const NEVER = Number.NEGATIVE_INFINITY;
 
 const newMeter = (): Meter => ({ sinceMs: NEVER, count: 0, before: 0 });
@@ -157,8 +159,10 @@ function showLoad(pace: Pace, owner: unknown, nowMs: number): void {
 }
 
 function answered(pace: Pace, isBusy: boolean, nowMs: number): void {
-  pace.busyShare += (Number(isBusy) - pace.busyShare) / ANSWERS_AVERAGED;
-  if (pace.busyShare > BUSY_SHARE && nowMs - pace.cutAtMs >= CUT_INTERVAL_MS) cut(pace, nowMs);
+  const isBurst = rateOf(pace.issued, nowMs, 1_000) >= BURST.tokens;
+  pace.busyShare += (Number(isBusy) - pace.busyShare) / (isBurst ? BURST.answersAveraged : ANSWERS_AVERAGED);
+  const cutAgainMs = pace.cutAtMs + (isBurst ? BURST.cutIntervalMs : CUT_INTERVAL_MS);
+  if (pace.busyShare > BUSY_SHARE && nowMs >= cutAgainMs) cut(pace, nowMs);
   else if (!isBusy && pace.perSecond < Number.POSITIVE_INFINITY) {
     const seconds = Math.min(1, (nowMs - pace.raisedAtMs) / 1_000);
     pace.perSecond *= RAISE_PER_SECOND ** seconds;
