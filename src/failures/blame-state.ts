@@ -59,8 +59,6 @@ export interface Blame<O> {
   readonly canaries: O[];
   /** The number of the most recently sent request that has succeeded. */
   newestSuccess: number;
-  /** Before the first success: calls refused since the last one that was admitted, and how many were admitted. */
-  readonly admission: { refused: number; admitted: number };
 }
 
 /**
@@ -76,7 +74,6 @@ export function initialBlame<O>(ranges: PauseRanges): Blame<O> {
     trust: { untilMs: Number.NEGATIVE_INFINITY, lengthMs: 0 },
     canaries: [],
     newestSuccess: 0,
-    admission: { refused: 0, admitted: 0 },
   };
 }
 
@@ -108,5 +105,5 @@ export function trialDueAtMs<O>({ state }: Blame<O>): number | undefined {
 /** The circuit, if it refuses calls now; undefined if they may wait for it. */
 export function refusingCircuit<O>(blame: Blame<O>, nowMs: number): Circuit | undefined {
   const circuit = circuitOf(blame);
-  return circuit && circuit.retryAtMonotonicMs - nowMs > PATIENCE_MS ? circuit : undefined;
+  return circuit && circuit.retryAtMonotonicMs - nowMs >= PATIENCE_MS ? circuit : undefined;
 }

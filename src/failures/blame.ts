@@ -13,8 +13,8 @@
  * | checking | only if the last suspect hangs, and no request has failed since | a success: closed; both canaries failed: open |
  * | open | one trial after each pause: a canary, or a caller's request | a success, or a response that concerns only its owner: closed |
  *
- * Before the first success there are no canaries. Ten suspects then open the circuit, and callers' requests are the trials:
- * one after each pause, and one in two of the calls that would be refused, later one in twenty.
+ * Before the first success there are no canaries. Ten suspects then open the circuit, and callers' requests are the trials. Later
+ * canaries and callers take turns; a turn for which no caller waits is a canary's.
  */
 
 import { OwnerTokenError, type WiderScope } from '../errors/owner-token-error.ts';
@@ -25,7 +25,7 @@ import { circuitPause } from './pauses.ts';
 interface Sent<O> {
   readonly owner: O;
   readonly number: number;
-  /** A canary, or a caller's request that an open circuit admitted. */
+  /** A canary, or the caller's request that an open circuit let through. */
   readonly isTrial: boolean;
 }
 
@@ -46,9 +46,7 @@ export type BlameEvent<O> =
   /** A trial was sent; without an owner: no canary was free. */
   | { readonly kind: 'asked'; readonly owner: O | undefined; readonly jitter: number }
   /** The pause of the circuit is over. */
-  | { readonly kind: 'due' }
-  /** The circuit refuses a call. */
-  | { readonly kind: 'refused' }
+  | { readonly kind: 'due'; readonly isAwaited: boolean }
   | { readonly kind: 'resumed' }
   | { readonly kind: 'forgotten'; readonly owner: O };
 
@@ -56,8 +54,6 @@ export type BlameEvent<O> =
 export interface BlameStep {
   /** Send a canary that is not in `asked`, and report it as `asked`. */
   readonly askCanary?: boolean;
-  /** Send a request for this call although the circuit refuses calls. */
-  readonly admit?: boolean;
 }
 
 /** Shared, because most events require no action. */
@@ -70,8 +66,6 @@ const CANARIES_TO_ASK = 2;
 const CANARIES_KEPT = 16;
 /** How long a service that has shown that it works is trusted; {@link trusted} chooses. */
 const TRUST_MS = { first: 1_000, most: 60_000 } as const;
-/** Before the first success, an open circuit admits one call in n: n is 2 at first, and grows by 1 per 5 admitted, up to 20. */
-const TRY_ONE_OF = { first: 2, last: 20, triesPerStep: 5 } as const;
 
 export function reduceBlame<O>(blame: Blame<O>, event: BlameEvent<O>, nowMs: number): BlameStep {
   switch (event.kind) {
@@ -86,9 +80,7 @@ export function reduceBlame<O>(blame: Blame<O>, event: BlameEvent<O>, nowMs: num
     case 'asked':
       return asked(blame, event, nowMs);
     case 'due':
-      return due(blame);
-    case 'refused':
-      return refused(blame);
+      return due(blame, event.isAwaited);
     case 'resumed':
       return close(blame);
     case 'forgotten':
@@ -161,11 +153,12 @@ function asked<O>(
   return NOTHING;
 }
 
-function due<O>(blame: Blame<O>): BlameStep {
+/** @param isAwaited whether a request waits that can be the trial. */
+function due<O>(blame: Blame<O>, isAwaited: boolean): BlameStep {
   const { state } = blame;
   if (state.phase !== 'open') return NOTHING;
   state.isDue = true;
-  return { askCanary: isCanaryNext(blame, state) };
+  return { askCanary: blame.canaries.length > 0 && (!isAwaited || isCanaryNext(blame, state)) };
 }
 
 function trialFailed<O>(blame: Blame<O>, { error, jitter }: Failed<O>, nowMs: number): BlameStep {
@@ -209,23 +202,16 @@ function nextCanary<O>(blame: Blame<O>, state: Checking<O>, jitter: number, nowM
 
 /**
  * No further canary is sent. Once none is outstanding, opens the circuit if any request failed, and trusts the service if requests
- * only hang. In an open circuit, each canary may be asked again.
+ * only hang. In an open circuit, each canary may be asked again; if none can, the turn is a caller's.
  */
 function noCanaryFree<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameStep {
   const { state } = blame;
-  if (state.phase === 'open') state.asked = [];
+  if (state.phase === 'open' && state.asked.length > 0) {
+    state.asked = [];
+    return { askCanary: true };
+  }
   if (state.phase !== 'checking' || state.outstanding > 0) return NOTHING;
   return state.failure ? open(blame, state.failure, jitter, nowMs) : trust(blame, nowMs);
-}
-
-function refused<O>({ canaries, admission }: Blame<O>): BlameStep {
-  if (canaries.length > 0) return NOTHING;
-  const oneOf = Math.min(TRY_ONE_OF.last, TRY_ONE_OF.first + admission.admitted / TRY_ONE_OF.triesPerStep);
-  admission.refused++;
-  if (admission.refused < oneOf) return NOTHING;
-  admission.refused = 0;
-  admission.admitted++;
-  return { admit: true };
 }
 
 function forget<O>({ state, canaries }: Blame<O>, owner: O): BlameStep {

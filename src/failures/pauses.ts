@@ -11,9 +11,11 @@
  *
  * A pause doubles from the base up to the cap: an owner's with each failure in a row, a circuit's when a canary and a caller
  * have failed as trials, because one failed trial says little about a service that fails in part. Half of a pause is jitter,
- * drawn once, when the failure is recorded: if each read drew it, the shortest draw would win. A `Retry-After` replaces its
- * owner's pause. It extends a circuit's pause to one minute at most, because services announce an hour and are back after two
- * minutes.
+ * drawn once, when the failure is recorded: if each read drew it, the shortest draw would win.
+ *
+ * A `Retry-After` replaces its owner's pause. The first one stops an owner, and any one a circuit, for one minute at most, because
+ * services announce an hour to everybody and are back after two minutes. While an owner's token lives, a failed refresh is no
+ * hurry: it pauses for ten seconds at least, or for a third of what is left of the token.
  */
 
 import { OwnerTokenError, type WiderScope } from '../errors/owner-token-error.ts';
@@ -64,22 +66,35 @@ export interface Pause {
 export const HUNG_AFTER_MS = 500;
 /** The base of an owner's pause after a failure that is usually transient. */
 const TRANSIENT_BASE_MS = 100;
-/** How long a `Retry-After` may stop all owners before a trial request is sent. */
+/** How long a `Retry-After` may stop all owners, or the first one an owner, before the service is asked again. */
 const LONGEST_OBEYED_MS = 60_000;
+/** The pause after a failed refresh, and its share of the token's life that is left. */
+const REFRESH_AGAIN = { afterMs: 10_000, ofLife: 1 / 3 } as const;
 /** After this many doublings any base has reached its cap. */
 const MAX_DOUBLINGS = 40;
 
-/** The pause of an owner. @param count failures in a row, this one included. */
+/** The failure of an owner's request. */
+export interface OwnerFailure {
+  readonly error: OwnerTokenError;
+  /** Failures in a row, this one included. */
+  readonly count: number;
+  readonly hung: boolean;
+  /** How much longer the owner has a usable token. */
+  readonly leftMs: number;
+}
+
+/** The pause of an owner. */
 export function ownerPause(
-  error: OwnerTokenError,
-  count: number,
-  hung: boolean,
+  { error, count, hung, leftMs }: OwnerFailure,
   ranges: PauseRanges,
   nowMs: number,
   jitter: number,
 ): Pause {
-  const lengthMs = error.retryAfterMs ?? drawLength(count, ownerRange(error, hung, ranges), jitter);
-  return { error, count, retryAtMonotonicMs: nowMs + lengthMs };
+  const askedMs =
+    error.retryAfterMs && Math.min(error.retryAfterMs, count === 1 ? LONGEST_OBEYED_MS : error.retryAfterMs);
+  const drawnMs = drawLength(count, ownerRange(error, hung, ranges), jitter);
+  const unhurriedMs = Math.min(REFRESH_AGAIN.afterMs, REFRESH_AGAIN.ofLife * leftMs);
+  return { error, count, retryAtMonotonicMs: nowMs + (askedMs ?? Math.max(drawnMs, unhurriedMs)) };
 }
 
 function ownerRange(error: OwnerTokenError, hung: boolean, { owner, endpoint }: PauseRanges): PauseRange {
@@ -94,20 +109,22 @@ function ownerRange(error: OwnerTokenError, hung: boolean, { owner, endpoint }: 
  * The pause of a circuit.
  *
  * @param count failed trials in a row, this one included.
- * @param alternates whether canaries and callers take turns as trials; they do not before the first success.
+ * @param isProven whether the service ever gave a token. Until then all that have called may be owners whom it fails, so the
+ *   endpoint's pause stays at twice its base.
  */
 export function circuitPause(
   scope: WiderScope,
   failure: OwnerTokenError,
   count: number,
-  alternates: boolean,
+  isProven: boolean,
   ranges: PauseRanges,
   nowMs: number,
   jitter: number,
 ): Pause {
   const error = OwnerTokenError.restated(failure, { failureScope: scope });
   const obeyedMs = Math.min(failure.retryAfterMs ?? 0, LONGEST_OBEYED_MS);
-  const drawnMs = drawLength(alternates ? Math.ceil(count / 2) : count, ranges[scope], jitter);
+  const unproven = scope === 'endpoint' ? Math.min(count, 2) : count;
+  const drawnMs = drawLength(isProven ? Math.ceil(count / 2) : unproven, ranges[scope], jitter);
   return { error, count, retryAtMonotonicMs: nowMs + Math.max(obeyedMs, drawnMs) };
 }
 

@@ -30,11 +30,14 @@ export interface Health<O> {
 }
 
 /** A failed request. */
-export type FailedEvent<O> = Extract<BlameEvent<O>, { readonly kind: 'failed' }> & Answered & {
-  readonly resends: number;
-  /** Whether a caller needs its token, because no cached one is usable. */
-  readonly isNeeded: boolean;
-};
+export type FailedEvent<O> = Extract<BlameEvent<O>, { readonly kind: 'failed' }> &
+  Answered & {
+    readonly resends: number;
+    /** Whether a caller needs its token, because no cached one is usable. */
+    readonly isNeeded: boolean;
+    /** How much longer the owner has a usable token. */
+    readonly leftMs: number;
+  };
 
 export type HealthEvent<O> =
   | { readonly kind: 'sent'; readonly number: number }
@@ -153,7 +156,7 @@ function scopeOf<O>(blame: Blame<O>, event: FailedEvent<O>): FailureScope {
 /** A failure with the circuit's scope does not pause its owner, except before the first success. */
 function pauseOf<O>(
   { canaries, ranges }: Blame<O>,
-  { error, ownerFailures, isTrial, tookMs, jitter }: FailedEvent<O>,
+  { error, ownerFailures, isTrial, tookMs, leftMs, jitter }: FailedEvent<O>,
   scope: FailureScope,
   nowMs: number,
 ): Pause | undefined {
@@ -161,7 +164,8 @@ function pauseOf<O>(
   if (isTrial && !concernsOwner) return undefined;
   if (scope !== 'owner' && canaries.length > 0) return undefined;
   const known = scope === 'owner' ? error : OwnerTokenError.restated(error, { failureScope: scope });
-  const pause = ownerPause(known, ownerFailures + 1, tookMs > HUNG_AFTER_MS, ranges, nowMs, jitter);
+  const failure = { error: known, count: ownerFailures + 1, hung: tookMs > HUNG_AFTER_MS, leftMs };
+  const pause = ownerPause(failure, ranges, nowMs, jitter);
   if (concernsOwner || canaries.length > 0 || error.retryAfterMs !== undefined) return pause;
   const latestMs = nowMs + ranges.endpoint.capMs;
   return { ...pause, retryAtMonotonicMs: Math.min(pause.retryAtMonotonicMs, latestMs) };

@@ -62,7 +62,12 @@ export interface Answered {
   readonly atOnce: number;
 }
 
-export function roomAnswered(room: Room, { number, tookMs, running, atOnce }: Answered, isToken: boolean, nowMs: number): void {
+export function roomAnswered(
+  room: Room,
+  { number, tookMs, running, atOnce }: Answered,
+  isToken: boolean,
+  nowMs: number,
+): void {
   const { size, best, most } = room;
   if (size === best?.size && (size === most || nowMs < room.tryAgainMs)) return;
   if (running < size || number <= room.changedAfter) return;

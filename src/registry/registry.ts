@@ -323,7 +323,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
           this.#counts.joined++;
           return this.#requests.join(flight as Flight, caller, now);
         case 'refuse':
-          return this.#requests.refuse(slot, caller, now, conditions.circuit);
+          return this.#requests.refuse(slot, now, conditions.circuit);
         case 'request':
           return this.#requests.begin(slot, caller, now);
       }

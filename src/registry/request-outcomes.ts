@@ -18,6 +18,7 @@ import {
   isReplacing,
   isRequestedSince,
   isUsable,
+  leftMsOf,
   recordFailure,
   recordSuccess,
   troubleOf,
@@ -119,6 +120,7 @@ export class RequestOutcomes {
       jitter: this.#settings.random(),
       ownerFailures: slot.history.failure?.count ?? 0,
       ...this.#answered(flight, sent, now),
+      leftMs: isUsable(slot, now) ? leftMsOf(slot, slot.held, now) : 0,
       isNeeded: (!isUsable(slot, now) || flight.isDemanded) && (flight.waiting > 0 || this.#owners.isCurrent(flight)),
     };
     return this.#scheduler.step(event, now);

@@ -16,7 +16,6 @@ import { AsyncContext } from './async-context.ts';
 import { type Caller, Flight, Waiters } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
-import type { Lane } from './queue.ts';
 import { RequestOutcomes } from './request-outcomes.ts';
 import { Scheduler, SLICE } from './scheduler.ts';
 import { backoffOf, clearSlot, dropEnded, isLive, laterPause, reasonOf, type Slot } from './slot.ts';
@@ -57,8 +56,8 @@ export class Requests {
     return this.#waiters.count;
   }
 
-  begin(slot: Slot, caller: Caller, now: Instant, lane?: Lane): Promise<AccessToken> {
-    const flight = new Flight(slot, lane, now.monotonicMs);
+  begin(slot: Slot, caller: Caller, now: Instant): Promise<AccessToken> {
+    const flight = new Flight(slot, undefined, now.monotonicMs);
     const outcome = this.#waiters.wait(flight, caller);
     this.#owners.attach(flight);
     void this.#run(flight, this.scheduler.turnOf(flight, now));
@@ -77,14 +76,9 @@ export class Requests {
     flight.timer = this.#time.startTimer(giveUp, Math.max(0, flight.queuedAtMs + PATIENCE_MS - now.monotonicMs));
   }
 
-  /**
-   * Refuses the call because of a pause. Before the first success, it admits some of the calls that the circuit would refuse,
-   * fewer and fewer: nothing else can show that the service works.
-   */
-  refuse(slot: Slot, caller: Caller, now: Instant, circuit: Circuit | undefined): Promise<AccessToken> {
-    const backoff = backoffOf(slot, now);
-    if (!backoff && this.scheduler.step({ kind: 'refused' }, now).admit) return this.begin(slot, caller, now, 'trial');
-    const pause = laterPause(circuit, backoff) as Pause;
+  /** Refuses the call because of a pause. */
+  refuse(slot: Slot, now: Instant, circuit: Circuit | undefined): never {
+    const pause = laterPause(circuit, backoffOf(slot, now)) as Pause;
     this.#diagnostics.refused(circuit && pause === circuit ? circuit.scope : slot);
     throw refusal(pause, slot.owner, now);
   }

@@ -11,17 +11,10 @@ import {
   type Circuit,
   circuitOf,
   mayStart,
-  refusingCircuit,
+  PATIENCE_MS,
   trialDueAtMs,
 } from '../failures/blame-state.ts';
-import {
-  type Health,
-  type HealthEvent,
-  initialHealth,
-  reduce,
-  type Step,
-  slowAfterMs,
-} from '../failures/reducer.ts';
+import { type Health, type HealthEvent, initialHealth, reduce, type Step, slowAfterMs } from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
 import type { Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
 import { type Flight, laneOf } from './flight.ts';
@@ -154,9 +147,11 @@ export class Scheduler {
     if (this.isClosed || this.#blocks > 0) return;
     this.#noticeSlow(now);
     if (circuitOf(this.health.blame)) this.#attendCircuit(now);
-    while (this.queue.waiting > 0 && this.#hasRoom(now.monotonicMs)) {
+    while (this.queue.waiting > 0) {
       const mayNext = mayStart(this.health.blame);
-      const flight = this.queue.startNext(now.monotonicMs, !mayNext);
+      // A trial waits neither for room nor for the pace.
+      const mayAny = mayNext === 'trial' || (mayNext && this.#hasRoom(now.monotonicMs));
+      const flight = this.queue.startNext(now.monotonicMs, !mayAny);
       if (!flight) break;
       if (mayNext === 'trial' && flight.lane !== 'trial') {
         flight.trialOf = this.health.blame.state;
@@ -197,7 +192,8 @@ export class Scheduler {
     if (waiting) {
       const { nextStartMs } = this.health.pace;
       if (now.monotonicMs < nextStartMs) wakeAtMs = Math.min(wakeAtMs, nextStartMs);
-      wakeAtMs = Math.min(wakeAtMs, waiting.queuedAtMs + this.#settings.maxQueueMs);
+      const patienceMs = circuitOf(this.health.blame) ? PATIENCE_MS : this.#settings.maxQueueMs;
+      wakeAtMs = Math.min(wakeAtMs, waiting.queuedAtMs + patienceMs);
     }
     const isNever = wakeAtMs === Number.POSITIVE_INFINITY;
     // A timer that fires too early wakes the scheduler once for nothing, which costs less than restarting it each time.
@@ -282,19 +278,22 @@ export class Scheduler {
     this.#diagnostics.paused(scope, circuit, withOutcome(error, scope, circuit, now), message);
   }
 
-  /** While the circuit is open: sends the trial that is due, and refuses the queued requests if the pause is long. */
+  /** While the circuit is open: sends the trial that is due, and refuses the queued requests that would wait too long for it. */
   #attendCircuit(now: Instant): void {
     const dueAtMs = trialDueAtMs(this.health.blame);
-    if (dueAtMs !== undefined && dueAtMs <= now.monotonicMs) this.step({ kind: 'due' }, now);
-    const circuit = refusingCircuit(this.health.blame, now.monotonicMs);
+    const isAwaited = this.queue.waiting > this.queue.lists.trial.length;
+    if (dueAtMs !== undefined && dueAtMs <= now.monotonicMs) this.step({ kind: 'due', isAwaited }, now);
+    const circuit = circuitOf(this.health.blame);
     if (circuit && !this.#isRefusing) this.#refuseQueued(circuit, now);
   }
 
   /** Refuses the queued requests that the circuit stops, in slices, because each refusal creates an error. */
   #refuseQueued(circuit: Circuit, now: Instant): void {
+    const startsAtMs = Math.max(now.monotonicMs, circuit.retryAtMonotonicMs);
     let left = SLICE;
     for (const lane of LANES.slice(1)) {
       for (let flight = this.queue.lists[lane].first; flight; flight = this.queue.lists[lane].first) {
+        if (startsAtMs < flight.queuedAtMs + PATIENCE_MS) break;
         if (left-- === 0) {
           this.#isRefusing = true;
           void nextTurn().then(() => {
