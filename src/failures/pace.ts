@@ -46,7 +46,7 @@ const BUSY_SHARE = 0.15;
 /** The moving average counts about this many answers. */
 const ANSWERS_AVERAGED = 20;
 /** In a burst, which is so many tokens within a second, the rate follows the latest answers. */
-const BURST = { tokens: 50, answersAveraged: 5, cutIntervalMs: 100 } as const;
+const BURST = { tokens: 50, answersAveraged: 5, busyShare: 0.3, cutIntervalMs: 100 } as const;
 const LEAST_PER_SECOND = 5;
 const CUT_INTERVAL_MS = 500;
 const OF_ISSUED = 0.9;
@@ -162,7 +162,7 @@ function answered(pace: Pace, isBusy: boolean, nowMs: number): void {
   const isBurst = rateOf(pace.issued, nowMs, 1_000) >= BURST.tokens;
   pace.busyShare += (Number(isBusy) - pace.busyShare) / (isBurst ? BURST.answersAveraged : ANSWERS_AVERAGED);
   const cutAgainMs = pace.cutAtMs + (isBurst ? BURST.cutIntervalMs : CUT_INTERVAL_MS);
-  if (pace.busyShare > BUSY_SHARE && nowMs >= cutAgainMs) cut(pace, nowMs);
+  if (pace.busyShare > (isBurst ? BURST.busyShare : BUSY_SHARE) && nowMs >= cutAgainMs) cut(pace, nowMs);
   else if (!isBusy && pace.perSecond < Number.POSITIVE_INFINITY) {
     const seconds = Math.min(1, (nowMs - pace.raisedAtMs) / 1_000);
     pace.perSecond *= RAISE_PER_SECOND ** seconds;

@@ -86,7 +86,7 @@ class Story {
   }
 
   /** What is known, with the fields of every state. */
-  get facts(): Partial<AnyState> & Pick<Blame<string>, 'canaries' | 'newestSuccess' | 'trust' | 'admission'> {
+  get facts(): Partial<AnyState> & Pick<Blame<string>, 'canaries' | 'newestSuccess' | 'trust'> {
     return { ...this.blame, ...this.blame.state };
   }
 
@@ -342,16 +342,16 @@ describe('a check by canaries', () => {
 });
 
 describe('an open circuit', () => {
-  const due = (story: Story) => story.is({ kind: 'due' });
+  const due = (story: Story, isAwaited = true) => story.is({ kind: 'due', isAwaited });
 
   it('once the circuit is open, the canaries of the check may be asked again at once, but those of a trial only once no other is free', () => {
     expect(open().facts.asked).toEqual([]);
     expect(due(open()).asked('y').trialFails('y').facts.asked).toEqual(['y']);
   });
 
-  it('refuses calls if its pause lasts longer than a second; others may wait', () => {
+  it('refuses calls if its pause lasts a second or longer; others may wait', () => {
     const { blame } = open(REFUSED);
-    expect([-1, 0, 1].map((nowMs) => refusingCircuit(blame, nowMs)?.scope)).toEqual(['client', undefined, undefined]);
+    expect([-1, 0, 1].map((nowMs) => refusingCircuit(blame, nowMs)?.scope)).toEqual(['client', 'client', undefined]);
   });
 
   it('while the circuit is open, nothing may start until its pause is over, and then only one trial', () => {
@@ -375,6 +375,12 @@ describe('an open circuit', () => {
       story.asked('y').trialFails('y');
     }
     expect(wanted).toEqual([true, false, true, false]);
+  });
+
+  it('a turn for which no caller waits is a canary’s', () => {
+    const story = due(open(), false).asked('y').trialFails('y');
+    expect(due(story, false).step.askCanary).toBe(true);
+    expect(due(openAtStart(), false).step.askCanary).toBe(false);
   });
 
   it('further failures of owners leave an open circuit as it is, even one that is put at another scope', () => {
@@ -454,9 +460,10 @@ describe('an open circuit', () => {
     expect([story.step.askCanary, mayStart(story.blame)]).toEqual([false, false]);
   });
 
-  it('all canaries may be asked again once none is free', () => {
+  it('all canaries are asked again once none is free; if none still is, the turn is a caller’s', () => {
     const story = due(due(open()).asked('y').trialFails('y')).asked(undefined);
-    expect([story.facts.asked, mayStart(story.blame)]).toEqual([[], 'trial']);
+    expect([story.facts.asked, story.step.askCanary]).toEqual([[], true]);
+    expect([story.asked(undefined).step, mayStart(story.blame)]).toEqual([{}, 'trial']);
   });
 
   it('resume closes an open circuit, and clears the suspects of a closed one', () => {
@@ -480,42 +487,18 @@ it('a canary of the check before delays no trial', () => {
 });
 
 it('the end of a pause changes nothing once the circuit has closed, and no canary counts as asked', () => {
-  const story = open().trialSucceeds('z').is({ kind: 'due' });
+  const story = open().trialSucceeds('z').is({ kind: 'due', isAwaited: true });
   expect([story.view, askedCanaries(story.blame)]).toEqual([['closed', '', 0, false], []]);
   expect(askedCanaries(checking().blame)).toEqual(['y']);
 });
 
 describe('before anyone has succeeded', () => {
-  it('the pause doubles with each trial that fails', () => {
+  it('the pause of the endpoint stays short, however many trials fail', () => {
     const story = openAtStart();
-    for (const expectedMs of [1_000, 2_000, 4_000]) {
-      story.is({ kind: 'due' }).asked('a').trialFails('a');
+    for (const expectedMs of [1_000, 1_000, 1_000]) {
+      story.is({ kind: 'due', isAwaited: true }).asked('a').trialFails('a');
       expect((story.facts.circuit as Circuit).retryAtMonotonicMs).toBe(expectedMs);
     }
-  });
-
-  it('one in two refused calls is admitted, later one in twenty', () => {
-    const story = openAtStart();
-    const gaps: number[] = [];
-    for (let call = 1, last = 0; call <= 2_000; call++) {
-      if (!story.is({ kind: 'refused' }).step.admit) continue;
-      gaps.push(call - last);
-      last = call;
-    }
-    expect(gaps[0]).toBe(2);
-    expect(gaps.slice(1, 6)).toEqual(Array(5).fill(3));
-    expect(gaps.slice(6, 11)).toEqual(Array(5).fill(4));
-    expect(gaps[85]).toBe(19);
-    expect(gaps.slice(86)).toEqual(Array(gaps.length - 86).fill(20));
-    expect(gaps.length).toBeGreaterThan(120);
-    expect(story.blame.admission.admitted).toBe(gaps.length);
-  });
-
-  it('the first success ends the admission of refused calls', () => {
-    const story = open();
-    const before = structuredClone(story.blame);
-    for (let call = 0; call < 20; call++) expect(story.is({ kind: 'refused' }).step.admit).toBeUndefined();
-    expect(structuredClone(story.blame)).toEqual(before);
   });
 });
 

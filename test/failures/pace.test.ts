@@ -25,17 +25,17 @@ class Pacing {
   }
 
   issued(nowMs: number, count = 1): this {
-    for (let n = 0; n < count; n++) paceIssued(this.pace, nowMs);
+    for (let n = 0; n < count; n++) paceIssued(this.pace, `served ${n}`, nowMs);
     return this;
   }
 
   busy(nowMs: number, count = 1): this {
-    for (let n = 0; n < count; n++) paceFailed(this.pace, `owner ${this.#owners++}`, nowMs);
+    for (let n = 0; n < count; n++) paceFailed(this.pace, `owner ${this.#owners++}`, 429, nowMs);
     return this;
   }
 
   refused(nowMs: number, count = 1): this {
-    for (let n = 0; n < count; n++) paceFailed(this.pace, undefined, nowMs);
+    for (let n = 0; n < count; n++) paceFailed(this.pace, 'refused', undefined, nowMs);
     return this;
   }
 }
@@ -75,7 +75,7 @@ describe('the rate', () => {
       'a 429 in six',
       () => {
         const pacing = new Pacing().sent(0, 100);
-        for (let n = 0; n < 500; n++) pacing.issued(500, 7).busy(500);
+        for (let n = 0; n < 500; n++) pacing.issued(500 + 700 * n, 7).busy(500 + 700 * n);
         return pacing;
       },
     ],
@@ -83,7 +83,7 @@ describe('the rate', () => {
       'any number of 429s of one owner',
       () => {
         const pacing = new Pacing().sent(0, 100);
-        for (let n = 0; n < 50; n++) paceFailed(pacing.pace, 'one', 500);
+        for (let n = 0; n < 50; n++) paceFailed(pacing.pace, 'one', 429, 500);
         return pacing;
       },
     ],
@@ -94,7 +94,7 @@ describe('the rate', () => {
 
   it('a 429 of an owner counts again once another owner had one', () => {
     const pacing = new Pacing().sent(0, 100);
-    for (const owner of ['a', 'b', 'a', 'b']) paceFailed(pacing.pace, owner, 500);
+    for (const owner of ['a', 'b', 'a', 'b']) paceFailed(pacing.pace, owner, 429, 500);
     expect(isPaced(pacing.pace)).toBe(true);
   });
 
@@ -227,3 +227,41 @@ it.each([
     expect(paceStat(pace, ageMs)).toEqual(expected);
   },
 );
+
+describe('503s', () => {
+  const ISSUED = 7;
+  /** In each second, some owners get a 503 and seven a token; afterwards an owner that got one is served. */
+  const seconds = (busyEach: number, servedAfterMs = 1_000) => {
+    const { pace } = new Pacing().sent(0, 100);
+    for (let second = 0; second < 10; second++) {
+      const nowMs = 1_000 * second;
+      for (let n = 0; n < busyEach; n++) paceFailed(pace, `${second} ${n}`, 503, nowMs);
+      for (let n = 0; n < ISSUED; n++) paceIssued(pace, 'well', nowMs);
+    }
+    paceFailed(pace, 'late', 503, 10_000);
+    paceIssued(pace, 'late', 10_000 + servedAfterMs);
+    return pace;
+  };
+  const isCut = (pace: Pace, nowMs: number) => {
+    for (const owner of 'abcd') paceFailed(pace, owner, 503, nowMs);
+    return isPaced(pace);
+  };
+
+  it('that some owners get again and again cut no rate', () => {
+    const { pace } = new Pacing().sent(0, 100);
+    for (let n = 0; n < 1_000; n++) paceFailed(pace, `${n % 300}`, 503, n);
+    expect([isPaced(pace), pace.unavailable.size]).toEqual([false, 256]);
+  });
+
+  it.each([
+    ['many, and an owner is served after one', seconds(9), true],
+    ['few', seconds(1), false],
+    ['many, and an owner is served long after one', seconds(9, 2_001), false],
+  ])('count as 429s if they are %s', (_, pace, expected) => {
+    expect(isCut(pace, 15_000)).toBe(expected);
+  });
+
+  it('count as 429s for five seconds after that', () => {
+    expect([isCut(seconds(9), 15_999), isCut(seconds(9), 16_000)]).toEqual([true, false]);
+  });
+});

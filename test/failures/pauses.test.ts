@@ -15,8 +15,8 @@ const REFUSED = failure('owner_refused');
 const DOWN = failure('endpoint_unavailable');
 
 describe('the pause of an owner', () => {
-  const lengthMs = (error: OwnerTokenError, count: number, hung: boolean, ranges = RANGES) =>
-    ownerPause(error, count, hung, ranges, NOW_MS, 1).retryAtMonotonicMs - NOW_MS;
+  const lengthMs = (error: OwnerTokenError, count: number, hung: boolean, ranges = RANGES, leftMs = 0) =>
+    ownerPause({ error, count, hung, leftMs }, ranges, NOW_MS, 1).retryAtMonotonicMs - NOW_MS;
 
   it.each([
     ['a refusal', REFUSED, false, [1_000, 2_000, 4_000], 300_000],
@@ -38,13 +38,25 @@ describe('the pause of an owner', () => {
     expect(lengthMs(DOWN, count, false, { ...RANGES, owner })).toBe(expectedMs);
   });
 
-  it.each([REFUSED, DOWN])('is as long as Retry-After says, whatever its cap', ({ code }) => {
-    const error = new OwnerTokenError(code, 'no', { retryAfterMs: 3_600_000 });
-    expect(ownerPause(error, 5, true, RANGES, NOW_MS, 0)).toEqual({
-      error,
-      count: 5,
-      retryAtMonotonicMs: NOW_MS + 3_600_000,
-    });
+  it.each([
+    [1, 45_000, 45_000],
+    [1, 3_600_000, 60_000],
+    [2, 3_600_000, 3_600_000],
+  ])('after failure %d with a Retry-After of %d ms is %d ms', (count, retryAfterMs, expectedMs) => {
+    const error = failure('owner_refused', { retryAfterMs });
+    expect([lengthMs(error, count, true), lengthMs(error, count, true, RANGES, 900_000)]).toEqual([
+      expectedMs,
+      expectedMs,
+    ]);
+  });
+
+  it.each([
+    [600_000, 1, 10_000],
+    [12_000, 1, 4_000],
+    [200, 1, 100],
+    [600_000, 9, 25_600],
+  ])('with %d ms left of the token after failure %d is %d ms', (leftMs, count, expectedMs) => {
+    expect(lengthMs(DOWN, count, false, RANGES, leftMs)).toBe(expectedMs);
   });
 
   it('a failure that took longer than half a second counts as a hang', () => {
@@ -53,19 +65,16 @@ describe('the pause of an owner', () => {
 });
 
 describe('the pause of a circuit', () => {
-  const pause = (scope: WiderScope, error: OwnerTokenError, count = 1, jitter = 1) =>
-    circuitPause(scope, error, count, false, RANGES, NOW_MS, jitter);
+  const pause = (scope: WiderScope, error: OwnerTokenError, count = 1, jitter = 1, isProven = false) =>
+    circuitPause(scope, error, count, isProven, RANGES, NOW_MS, jitter);
+  const lengthsMs = (scope: WiderScope, isProven: boolean) =>
+    [1, 2, 3, 4, 5, 40].map((count) => pause(scope, DOWN, count, 1, isProven).retryAtMonotonicMs - NOW_MS);
 
   it.each([
-    ['client', REFUSED, 'client_refused', [1_000, 2_000, 4_000], 60_000],
-    ['endpoint', DOWN, 'endpoint_unavailable', [500, 1_000, 2_000], 30_000],
-  ] as const)('of the %s doubles from its base up to its cap, with the code of its scope', (...row) => {
-    const [scope, error, code, first, capMs] = row;
-    for (const [n, lengthMs] of [...first.entries(), [40, capMs] as const]) {
-      const { retryAtMonotonicMs, ...rest } = pause(scope, error, n + 1);
-      expect(retryAtMonotonicMs - NOW_MS).toBe(lengthMs);
-      expect(rest).toMatchObject({ count: n + 1, error: { code, failureScope: scope, message: 'no' } });
-    }
+    ['client', REFUSED, 'client_refused'],
+    ['endpoint', DOWN, 'endpoint_unavailable'],
+  ] as const)('of the %s has the code of its scope', (failureScope, error, code) => {
+    expect(pause(failureScope, error, 3)).toMatchObject({ count: 3, error: { code, failureScope, message: 'no' } });
   });
 
   it.each([
@@ -78,11 +87,14 @@ describe('the pause of a circuit', () => {
     expect(retryAtMonotonicMs - NOW_MS).toBe(expectedMs);
   });
 
-  it('doubles with every second failed trial while canaries and callers take turns', () => {
-    const lengthsMs = [1, 2, 3, 4, 5].map(
-      (count) => circuitPause('endpoint', DOWN, count, true, RANGES, NOW_MS, 1).retryAtMonotonicMs - NOW_MS,
-    );
-    expect(lengthsMs).toEqual([500, 500, 1_000, 1_000, 2_000]);
+  it('doubles with every second failed trial, because canaries and callers take turns', () => {
+    expect(lengthsMs('endpoint', true)).toEqual([500, 500, 1_000, 1_000, 2_000, 30_000]);
+    expect(lengthsMs('client', true)).toEqual([1_000, 1_000, 2_000, 2_000, 4_000, 60_000]);
+  });
+
+  it('of the endpoint stays short until the service has given a token; of the client it doubles', () => {
+    expect(lengthsMs('endpoint', false)).toEqual([500, 1_000, 1_000, 1_000, 1_000, 1_000]);
+    expect(lengthsMs('client', false)).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 60_000]);
   });
 
   it('is not shortened by Retry-After', () => {

@@ -6,9 +6,7 @@ import {
   type Health,
   type HealthEvent,
   initialHealth,
-  mayStartAtMs,
   reduce,
-  roomAt,
   type Step,
   slowAfterMs,
 } from '../../src/failures/reducer.ts';
@@ -25,11 +23,13 @@ const BUSY = new OwnerTokenError('rate_limited', 'no', { status: 429 });
 const REFUSED = new OwnerTokenError('owner_refused', 'no', { status: 401 });
 const REVOKED = new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' });
 
+const AT_ONCE = { running: 1, atOnce: 1 };
+
 type Changes = Partial<FailedEvent<string>>;
 
 /** A registry's health after events. Each request has the next number. */
 class Story {
-  readonly health: Health<string> = initialHealth(RANGES);
+  readonly health: Health<string> = initialHealth(RANGES, 100);
   step: Step = {};
   nowMs = 0;
   #number = 0;
@@ -42,7 +42,7 @@ class Story {
   /** Successes of owners 1, 2, …, which took this long. */
   succeeds(count = 1, tookMs = 50): this {
     for (let n = 1; n <= count; n++) {
-      this.is({ kind: 'succeeded', owner: `${n}`, number: ++this.#number, isTrial: false, tookMs });
+      this.is({ kind: 'succeeded', owner: `${n}`, number: ++this.#number, isTrial: false, tookMs, ...AT_ONCE });
     }
     return this;
   }
@@ -58,6 +58,8 @@ class Story {
         ownerFailures: 0,
         tookMs: 10,
         resends: 0,
+        leftMs: 0,
+        ...AT_ONCE,
       };
       this.is({ kind: 'failed', ...request, isNeeded: true, jitter: 1, ...changes });
     }
@@ -88,43 +90,11 @@ const rich = () => new Story().succeeds(40);
 /** Requests are spaced, and retries are paid for. */
 function paced(): Story {
   const story = rich();
-  for (let n = 0; n < 40; n++) story.is({ kind: 'sent' });
+  for (let n = 0; n < 40; n++) story.is({ kind: 'sent', number: n });
   story.fails('abcd', BUSY, { isNeeded: false });
   // So that the failures of the test lead to no check.
   return story.succeeds(1);
 }
-
-it.each([
-  ['nothing was sent', undefined, 0, 5_000, 16],
-  ['nothing has succeeded', 1_000, 0, 1_009, 16],
-  ['ten milliseconds have passed', 1_000, 0, 1_010, 17],
-  ['five have succeeded', 1_000, 5, 1_000, 21],
-  ['five have succeeded and 25 ms have passed', 1_000, 5, 1_025, 23],
-  ['the limit is reached', 1_000, 5, 9_000, 100],
-])('the room is as large as its slow start says when %s', (_, firstSentMs, successes, nowMs, expected) => {
-  const health = { ...initialHealth<string>(RANGES), firstSentMs, successes };
-  expect(roomAt(health, 100, nowMs)).toBe(expected);
-  expect(mayStartAtMs(health, 100, nowMs)).toBe(expected === 100 ? Infinity : nowMs + 10);
-});
-
-it('the pace delays the next request even if there is room', () => {
-  const health = initialHealth<string>(RANGES);
-  health.pace.nextStartMs = 1_007;
-  expect([mayStartAtMs(health, 100, 1_000), mayStartAtMs(health, 100, 1_007)]).toEqual([1_007, 1_017]);
-});
-
-it('the room is the limit at once if that is less', () => {
-  expect([roomAt(initialHealth(RANGES), 4, 0), mayStartAtMs(initialHealth(RANGES), 4, 0)]).toEqual([4, Infinity]);
-});
-
-it('the room grows from the first request on, with each success', () => {
-  const story = new Story();
-  story.nowMs = 70;
-  story.is({ kind: 'sent' });
-  story.nowMs = 90;
-  story.is({ kind: 'sent' }).succeeds(3);
-  expect(story.health).toMatchObject({ firstSentMs: 70, successes: 3 });
-});
 
 describe('a request is slow', () => {
   it.each([
@@ -217,14 +187,25 @@ describe('the pace', () => {
     expect([0, 1, 20].map(shareAfter)).toEqual([0.05, 0.05, 0.05]);
   });
 
+  /** How the outcome of 40 owners changes it, where owner 39 is served before. */
+  const afterMany = (error: OwnerTokenError) => {
+    const story = rich();
+    for (let n = 0; n < 40; n++) {
+      if (n === 20) story.succeeds(20);
+      story.fails(String.fromCodePoint(0x1000 + n), error, { isNeeded: false });
+      if (n === 19) story.is({ kind: 'succeeded', owner: '\u1000', number: 99, isTrial: false, tookMs: 9, ...AT_ONCE });
+    }
+    return story.health.pace.busyShare > 0;
+  };
+
   it.each([
     ['a 429', true, BUSY],
-    ['a 503', true, down({ status: 503 })],
+    ['503s of which owners recover', true, down({ status: 503 })],
     ['a 503 with Retry-After', false, down({ status: 503, retryAfterMs: 1_000 })],
     ['a 500', false, down({ status: 500 })],
     ['a refusal', false, REFUSED],
-  ])('is learned from 429s and 503s alone, so from %s: %s', (_, isBusy, error) => {
-    expect(rich().fails('a', error).health.pace.busyShare > 0).toBe(isBusy);
+  ])('is learned from %s: %s', (_, isBusy, error) => {
+    expect(afterMany(error)).toBe(isBusy);
   });
 
   it('forgets the 429s before a success that ends a check: they were their owners’ own', () => {
@@ -234,7 +215,7 @@ describe('the pace', () => {
   });
 
   it('has the given quota', () => {
-    expect(initialHealth(RANGES, 7).pace.quotaPerSecond).toBe(7);
+    expect(initialHealth(RANGES, 100, 7).pace.quotaPerSecond).toBe(7);
   });
 
   const isPaced = ({ health }: Story) => health.pace.perSecond < Number.POSITIVE_INFINITY;
@@ -299,7 +280,7 @@ describe('the scope of a failure, and its owner’s pause', () => {
     ],
     [
       'a failed trial of an owner that failed before',
-      () => open().is({ kind: 'due' }).asked('z').trialFails('z', DOWN, { ownerFailures: 1 }),
+      () => open().is({ kind: 'due', isAwaited: true }).asked('z').trialFails('z', DOWN, { ownerFailures: 1 }),
       ['endpoint', undefined, undefined],
     ],
     [
@@ -309,7 +290,7 @@ describe('the scope of a failure, and its owner’s pause', () => {
     ],
     [
       'a failed trial that speaks of its owner',
-      () => open().is({ kind: 'due' }).asked('z').trialFails('z', REVOKED),
+      () => open().is({ kind: 'due', isAwaited: true }).asked('z').trialFails('z', REVOKED),
       ['owner', 'owner_refused', 1_000],
     ],
     [
@@ -325,7 +306,7 @@ describe('the scope of a failure, and its owner’s pause', () => {
     [
       'a failure with Retry-After',
       () => known().fails('a', down({ retryAfterMs: 90_000 })),
-      ['owner', 'endpoint_unavailable', 90_000],
+      ['owner', 'endpoint_unavailable', 60_000],
     ],
     [
       'the first failure before anyone has succeeded',
@@ -355,7 +336,7 @@ describe('the scope of a failure, and its owner’s pause', () => {
     [
       'a failure with Retry-After before anyone has succeeded',
       () => new Story().fails('a', down({ retryAfterMs: 90_000 })),
-      ['owner', 'endpoint_unavailable', 90_000],
+      ['owner', 'endpoint_unavailable', 60_000],
     ],
   ])('the verdict on %s gives its scope and the pause of its owner', (_, story, verdict) => {
     expect(story().verdict).toEqual(verdict);
@@ -374,9 +355,11 @@ describe('the scope of a failure, and its owner’s pause', () => {
   });
 });
 
-it('the reducer passes on whether to ask a canary or to admit a refused call', () => {
+it('the reducer passes on whether to ask a canary', () => {
   expect(known().fails('abc', DOWN, { isNeeded: false }).step.askCanary).toBe(true);
-  expect(open().is({ kind: 'due' }).step.askCanary).toBe(true);
-  const refused: HealthEvent<string> = { kind: 'refused' };
-  expect(new Story().fails('0123456789').is(refused).is(refused).step.admit).toBe(true);
+  expect(open().is({ kind: 'due', isAwaited: true }).step.askCanary).toBe(true);
+});
+
+it('a failed refresh is no hurry', () => {
+  expect(known().fails('a', DOWN, { leftMs: 60_000 }).verdict[2]).toBe(10_000);
 });

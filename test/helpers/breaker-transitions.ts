@@ -45,7 +45,7 @@ export function breakerTransitions(): string[] {
     fail('y', down, true);
     ask('x');
     on('both canaries failed', () => fail('x', down, true));
-    step({ kind: 'due' });
+    step({ kind: 'due', isAwaited: true });
     ask('y');
   };
   checking();
