@@ -105,5 +105,5 @@ export function trialDueAtMs<O>({ state }: Blame<O>): number | undefined {
 /** The circuit, if it refuses calls now; undefined if they may wait for it. */
 export function refusingCircuit<O>(blame: Blame<O>, nowMs: number): Circuit | undefined {
   const circuit = circuitOf(blame);
-  return circuit && circuit.retryAtMonotonicMs - nowMs >= PATIENCE_MS ? circuit : undefined;
+  return circuit && circuit.retryAtMonotonicMs - nowMs > PATIENCE_MS ? circuit : undefined;
 }

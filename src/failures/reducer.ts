@@ -84,6 +84,7 @@ export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: numbe
     case 'sent':
       paceSent(health.pace, nowMs);
       health.room.lastSent = event.number;
+      health.room.firstSentMs ??= nowMs;
       return NOTHING;
     case 'succeeded':
       return succeeded(health, event, nowMs);

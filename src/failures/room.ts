@@ -1,7 +1,8 @@
 /**
  * How many requests may run at once: 32, and more only while more helps. While all of them are in use, each step adds half as many, as
  * long as that brings more tokens a second; where it does not, the room goes back to where most came, and tries again later, ever
- * more rarely. Each event changes the state in place; nothing here reads a clock.
+ * more rarely. A new registry takes a moment to get to 32, so that it finds a limit below that before it exceeds it by far: a burst of
+ * 429s as the first answers would be taken for an outage. Each event changes the state in place; nothing here reads a clock.
  *
  * The rate is that of Little's law: requests at once, divided by how long they take. Counting tokens by the second would not
  * do, because answers come in bursts, nor would latency alone: it differs between requests that nothing slows down.
@@ -13,6 +14,9 @@ export interface Room {
   /** The option `concurrency`. */
   readonly most: number;
   size: number;
+  /** When the first request was sent, and how many tokens have come. */
+  firstSentMs: number | undefined;
+  issued: number;
   /** Where most tokens came so far; undefined until the first measurement. */
   best: { readonly size: number; readonly perMs: number } | undefined;
   /** The number of the last request that was sent, and of the last one before the size changed. */
@@ -30,6 +34,8 @@ export interface Room {
 
 /** What a client without any rule has at once. */
 const AT_FIRST = 32;
+/** How many a new registry runs at once, and after how many milliseconds it adds one. */
+const RAMP = { atFirst: 16, msPerRequest: 10 } as const;
 const STEP = 1.5;
 /** A step helps if it brings so much more. */
 const HELPS = 1.05;
@@ -41,6 +47,8 @@ export function initialRoom(most: number): Room {
   return {
     most,
     size: Math.min(AT_FIRST, most),
+    firstSentMs: undefined,
+    issued: 0,
     best: undefined,
     lastSent: 0,
     changedAfter: 0,
@@ -62,6 +70,17 @@ export interface Answered {
   readonly atOnce: number;
 }
 
+/** How many requests may run now: at first 16, one more with each token and each 10 ms. */
+export function roomAt({ size, firstSentMs, issued }: Room, nowMs: number): number {
+  const sinceMs = firstSentMs === undefined ? 0 : nowMs - firstSentMs;
+  return Math.min(size, RAMP.atFirst + issued + Math.floor(sinceMs / RAMP.msPerRequest));
+}
+
+/** When a queued request may start merely because time has passed; infinite if that takes an answer. */
+export function growsAtMs(room: Room, nowMs: number): number {
+  return roomAt(room, nowMs) < room.size ? nowMs + RAMP.msPerRequest : Number.POSITIVE_INFINITY;
+}
+
 export function roomAnswered(
   room: Room,
   { number, tookMs, running, atOnce }: Answered,
@@ -69,6 +88,7 @@ export function roomAnswered(
   nowMs: number,
 ): void {
   const { size, best, most } = room;
+  room.issued += Number(isToken);
   if (size === best?.size && (size === most || nowMs < room.tryAgainMs)) return;
   if (running < size || number <= room.changedAfter) return;
   room.answers++;

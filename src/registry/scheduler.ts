@@ -16,6 +16,7 @@ import {
 } from '../failures/blame-state.ts';
 import { type Health, type HealthEvent, initialHealth, reduce, type Step, slowAfterMs } from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
+import { growsAtMs, roomAt } from '../failures/room.ts';
 import type { Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
 import { type Flight, laneOf } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
@@ -133,7 +134,7 @@ export class Scheduler {
     const { running, slow } = this.queue.lists;
     // Slow requests beyond as many as the limit count too.
     const counted = running.length + Math.max(0, slow.length - concurrency);
-    return counted < this.health.room.size;
+    return counted < roomAt(this.health.room, nowMs);
   }
 
   /** A caller now waits for a queued refresh. */
@@ -191,8 +192,10 @@ export class Scheduler {
     const waiting = this.queue.waiting > 0 ? this.queue.longestWaiting : undefined;
     if (waiting) {
       const { nextStartMs } = this.health.pace;
-      if (now.monotonicMs < nextStartMs) wakeAtMs = Math.min(wakeAtMs, nextStartMs);
-      const patienceMs = circuitOf(this.health.blame) ? PATIENCE_MS : this.#settings.maxQueueMs;
+      const startsAtMs = now.monotonicMs < nextStartMs ? nextStartMs : growsAtMs(this.health.room, now.monotonicMs);
+      wakeAtMs = Math.min(wakeAtMs, startsAtMs);
+      const isStopped = circuitOf(this.health.blame) && !this.#isRefusing;
+      const patienceMs = isStopped ? PATIENCE_MS + 1 : this.#settings.maxQueueMs;
       wakeAtMs = Math.min(wakeAtMs, waiting.queuedAtMs + patienceMs);
     }
     const isNever = wakeAtMs === Number.POSITIVE_INFINITY;
@@ -293,7 +296,7 @@ export class Scheduler {
     let left = SLICE;
     for (const lane of LANES.slice(1)) {
       for (let flight = this.queue.lists[lane].first; flight; flight = this.queue.lists[lane].first) {
-        if (startsAtMs < flight.queuedAtMs + PATIENCE_MS) break;
+        if (startsAtMs <= flight.queuedAtMs + PATIENCE_MS) break;
         if (left-- === 0) {
           this.#isRefusing = true;
           void nextTurn().then(() => {

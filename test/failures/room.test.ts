@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { initialRoom, type Room, roomAnswered } from '../../src/failures/room.ts';
+import { growsAtMs, initialRoom, type Room, roomAnswered, roomAt } from '../../src/failures/room.ts';
 
 /** A service whose latency depends on how many requests run at once, and requests that fill the room at any time. */
 class Load {
@@ -43,6 +43,17 @@ describe('the room', () => {
     [8, 8],
   ])('with a concurrency of %d begins at %d', (most, size) => {
     expect(new Load(steady, most).room.size).toBe(size);
+  });
+
+  it.each([
+    ['nothing was sent', undefined, 0, 5_000, 16],
+    ['ten milliseconds have passed', 1_000, 0, 1_010, 17],
+    ['five tokens have come and 25 ms have passed', 1_000, 5, 1_025, 23],
+    ['as many have passed as it is large', 1_000, 5, 1_110, 32],
+  ])('begins slowly: when %s', (_, firstSentMs, issued, nowMs, expected) => {
+    const room = { ...initialRoom(100), firstSentMs, issued };
+    expect(roomAt(room, nowMs)).toBe(expected);
+    expect(growsAtMs(room, nowMs)).toBe(expected === 32 ? Infinity : nowMs + 10);
   });
 
   it('grows by half as long as that brings more tokens a second, up to the concurrency', () => {

@@ -70,11 +70,13 @@ describe('C2', () => {
     expect(unhandled).toEqual([]);
     const gapsMs = triedAtMs.slice(1).map((at, index) => at - (triedAtMs[index] ?? 0));
     expect(triedAtMs.length).toBeGreaterThan(8);
-    // Pauses of 1, 2, 4 … 300 s of which jitter takes up to half, and at most a call's distance more.
+    // Pauses of 1, 2, 4 … 300 s of which jitter takes up to half, but ten seconds at least, or a third of what is left of
+    // the token; and at most a call's distance more.
     for (const [index, gapMs] of gapsMs.entries()) {
       const pauseMs = Math.min(300_000, 1_000 * 2 ** index);
-      expect(gapMs).toBeGreaterThanOrEqual(pauseMs / 2);
-      expect(gapMs).toBeLessThanOrEqual(pauseMs + 250);
+      const leastMs = Math.min(10_000, (endMs - (triedAtMs[index] ?? 0)) / 3);
+      expect(gapMs).toBeGreaterThanOrEqual(Math.max(leastMs, pauseMs / 2));
+      expect(gapMs).toBeLessThanOrEqual(Math.max(leastMs, pauseMs) + 250);
     }
     await errorOf(registry.getToken('key-1'));
   });
@@ -194,7 +196,7 @@ describe('C4', () => {
       expect(source.calls.length).toBe(before + 2);
       expect(registry.peek('key-1')).toBe(held);
       expect(registry.describe('key-1')).toMatchObject({ phase: 'refresh-due', code: 'invalid_response' });
-      clock.advance(5_000);
+      clock.advance(10_000);
     }
     // With nothing held, its callers get the failure.
     expect((await errorOf(registry.getToken('key-2'))).code).toBe('invalid_response');
