@@ -18,6 +18,7 @@ import {
   isReplacing,
   isRequestedSince,
   isUsable,
+  laterPause,
   leftMsOf,
   recordFailure,
   recordSuccess,
@@ -145,7 +146,8 @@ export class RequestOutcomes {
       recordFailure(slot, ownerPause);
       this.#owners.store(slot);
     }
-    const pause = ownerPause ?? (scope === 'owner' ? undefined : circuitOf(this.#scheduler.health.blame));
+    const circuit = scope === 'owner' ? undefined : circuitOf(this.#scheduler.health.blame);
+    const pause = laterPause(ownerPause, circuit);
     const reported = withOutcome(error, scope, pause, now);
     this.end(flight, now);
     this.#fail(flight, reported, now);

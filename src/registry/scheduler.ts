@@ -124,12 +124,12 @@ export class Scheduler {
   /** Whether the queue takes one more request. A request that may start at once needs no space in it. */
   hasQueueSpace({ monotonicMs }: Instant): boolean {
     if (this.queue.waiting < this.#settings.maxQueued) return true;
-    return this.#hasRoom(monotonicMs) && mayStart(this.health.blame) === true;
+    const isOnTime = monotonicMs >= this.health.pace.nextStartMs;
+    return isOnTime && this.#hasRoom(monotonicMs) && mayStart(this.health.blame) === true;
   }
 
   /** Whether one more request may run now. */
   #hasRoom(nowMs: number): boolean {
-    if (nowMs < this.health.pace.nextStartMs) return false;
     const { concurrency } = this.#settings;
     const { running, slow } = this.queue.lists;
     // Slow requests beyond as many as the limit count too.
@@ -148,10 +148,10 @@ export class Scheduler {
     if (this.isClosed || this.#blocks > 0) return;
     this.#noticeSlow(now);
     if (circuitOf(this.health.blame)) this.#attendCircuit(now);
-    while (this.queue.waiting > 0) {
+    while (this.queue.waiting > 0 && this.#hasRoom(now.monotonicMs)) {
       const mayNext = mayStart(this.health.blame);
-      // A trial waits neither for room nor for the pace.
-      const mayAny = mayNext === 'trial' || (mayNext && this.#hasRoom(now.monotonicMs));
+      // No trial waits for the pace.
+      const mayAny = mayNext === 'trial' || (mayNext && now.monotonicMs >= this.health.pace.nextStartMs);
       const flight = this.queue.startNext(now.monotonicMs, !mayAny);
       if (!flight) break;
       if (mayNext === 'trial' && flight.lane !== 'trial') {
@@ -195,8 +195,8 @@ export class Scheduler {
       const startsAtMs = now.monotonicMs < nextStartMs ? nextStartMs : growsAtMs(this.health.room, now.monotonicMs);
       wakeAtMs = Math.min(wakeAtMs, startsAtMs);
       const isStopped = circuitOf(this.health.blame) && !this.#isRefusing;
-      const patienceMs = isStopped ? PATIENCE_MS + 1 : this.#settings.maxQueueMs;
-      wakeAtMs = Math.min(wakeAtMs, waiting.queuedAtMs + patienceMs);
+      const patienceMs = isStopped ? PATIENCE_MS + 1 : Number.POSITIVE_INFINITY;
+      wakeAtMs = Math.min(wakeAtMs, waiting.queuedAtMs + Math.min(patienceMs, this.#settings.maxQueueMs));
     }
     const isNever = wakeAtMs === Number.POSITIVE_INFINITY;
     // A timer that fires too early wakes the scheduler once for nothing, which costs less than restarting it each time.

@@ -22,6 +22,9 @@ const SLACK_OWNERS_BY_LUCK = 0.05;
 /** A 99th percentile up to this is never too long: nobody notices. Nor is one up to 1.5 times the baseline's. */
 const GOOD_P99_MS = 2_000;
 const P99_FACTOR = 1.5;
+/** A percentile hides the few who wait longest: nobody may wait longer than this, or than twice as long as with the baseline. */
+const GOOD_WORST_MS = 5_000;
+const WORST_FACTOR = 2;
 /** In a long outage, the share of the plain baseline's requests that must do to notice its end. */
 const OF_OUTAGE = 0.1;
 /** A limit is found by exceeding it: the share of the requests that may be spent on that. */
@@ -41,9 +44,13 @@ const SLACK_REQUESTS = { outage: 20, limit: 50, dead: 20 };
 export function judge(run: Played, scene: Scene, plain: Played, others: readonly Played[] = []): string[] {
   const worse = [plain, ...others].flatMap((baseline) => harm(run, baseline, scene));
   if (run.pending > 0) worse.push(`${run.pending} calls never ended`);
+  // A call that cannot be served fails as soon as with plain: somebody waits for it.
+  const illMs = Math.max(GOOD_P99_MS, scene.lateMs ?? 0, P99_FACTOR * plain.illP99Ms);
+  if (run.illP99Ms > illMs) worse.push(`ill calls fail after ${run.illP99Ms} ms (p99); plain: ${plain.illP99Ms} ms`);
+  if (run.locked > plain.locked) worse.push(`${run.locked} owners locked out after the fault; plain: ${plain.locked}`);
   const most = {
     outage: scene.longOutage ? OF_OUTAGE * plain.outage : plain.outage,
-    limit: plain.limit + PROBES * plain.sent,
+    limit: scene.mostOverLimit === undefined ? plain.limit + PROBES * plain.sent : scene.mostOverLimit * run.sent,
     dead: Math.max(plain.dead, RETRIES * plain.sent),
   };
   for (const kind of ['outage', 'limit', 'dead'] as const) {
@@ -73,7 +80,13 @@ function harm(run: Played, baseline: Played, scene: Scene): string[] {
   }
   // Above a limit some calls must wait or be refused: the share in time says it all.
   if (ideal !== undefined) return worse;
-  const waitMs = waitOf(run, baseline);
+  const worstMs = waitOf(run, baseline, 1);
+  const mostWorstMs = Math.max(GOOD_WORST_MS, lateMs, WORST_FACTOR * waitOf(baseline, baseline, 1));
+  // Plain exceeds a limit, and so makes nobody wait for it.
+  if (baseline.limit === 0 && worstMs > mostWorstMs) {
+    worse.push(`a call took ${Math.round(worstMs)} ms, at most ${Math.round(mostWorstMs)} (${subject})`);
+  }
+  const waitMs = waitOf(run, baseline, 0.99);
   const mostMs = Math.max(GOOD_P99_MS, lateMs, P99_FACTOR * p99Ms);
   if (waitMs > mostMs) {
     const [waited, most, theirs] = [waitMs, mostMs, p99Ms].map(Math.round);
@@ -82,10 +95,10 @@ function harm(run: Played, baseline: Played, scene: Scene): string[] {
   return worse;
 }
 
-/** The 99th percentile of as many calls as the baseline served: more calls served, later, are not worse. */
-function waitOf({ waitsMs }: Played, baseline: Played): number {
-  const rank = Math.floor(0.99 * Math.min(baseline.waitsMs.length, waitsMs.length));
-  return waitsMs[Math.min(rank, waitsMs.length - 1)] ?? 0;
+/** How long that share of as many calls as the baseline served took: more calls served, later, are not worse. */
+function waitOf({ waitsMs }: Played, baseline: Played, share: number): number {
+  const rank = Math.floor(share * Math.min(baseline.waitsMs.length, waitsMs.length));
+  return waitsMs[Math.min(rank, Math.min(baseline.waitsMs.length, waitsMs.length) - 1)] ?? 0;
 }
 
 /** Marks a run that is worse than plain's. */

@@ -43,8 +43,8 @@ export async function play(scene: Scene, subject: Subject, seed: number): Promis
         const key = `${group.name}-${number}`;
         const ended = experience.began(group, key, time.nowMs);
         callOnce(client, service, key).then(
-          () => ended?.(time.nowMs),
-          (error: unknown) => ended?.(time.nowMs, error),
+          () => ended(time.nowMs),
+          (error: unknown) => ended(time.nowMs, error),
         );
       };
       scheduleCalls(group, time, random, call, endMs);

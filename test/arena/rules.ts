@@ -1,6 +1,7 @@
 /** How the scripted service answers: building blocks of scenes. */
 
-import { type Answer, MIN, type Rule, SEC, type Span } from './scene.ts';
+import { type Answer, MIN, type Request, type Rule, SEC, type Span } from './scene.ts';
+import type { Service } from './service.ts';
 
 /** A refusal, with `Retry-After` if given. */
 export const refusal = (status: number, retryAfterS?: number, body = ''): Answer => ({
@@ -86,6 +87,23 @@ export function windowQuota({ count, windowMs = MIN }: { readonly count: number;
     return { ...refusal(429, (windowMs - (atMs % windowMs)) / SEC), unwanted: 'limit' };
   };
 }
+
+/** So many requests in any second, then 429. */
+export function perSecond(count: number): Rule {
+  const granted: number[] = [];
+  return ({ atMs }) => {
+    while ((granted[0] ?? atMs) <= atMs - SEC) granted.shift();
+    if (granted.length >= count) return { ...refusal(429), ms: 5, unwanted: 'limit' };
+    granted.push(atMs);
+    return undefined;
+  };
+}
+
+/** A latency that grows with how many requests run at once beyond so many, in this power. */
+export const collapsing =
+  (baseMs: number, beyond: number, power: number) =>
+  (_request: Request, { inFlight }: Service): number =>
+    baseMs * Math.max(1, inFlight / beyond) ** power;
 
 /** At most so many requests at once. */
 export const parallelLimit =

@@ -33,6 +33,13 @@ export interface Scene {
   readonly refusesGoodTokens?: true;
   /** Where the service's limits are exceeded: the percentage of counted calls that a client that knows them could serve. */
   readonly ideal?: number;
+  /** When the fault is over: a minute later every owner is to be served again. */
+  readonly endsMs?: number;
+  /**
+   * The share of the requests that may exceed a limit. Compared with nobody: plain gives up after one refusal, and so exceeds it
+   * by little.
+   */
+  readonly mostOverLimit?: number;
   /** Everything fails for five minutes or more: then a tenth of the requests of the plain baseline must do. */
   readonly longOutage?: boolean;
 }

@@ -20,7 +20,7 @@ const ROWS_PER_PART = {
   L: 6,
   M: 8,
   N: 5,
-  O: 6,
+  O: 9,
   P: 6,
 };
 const rows = Object.entries(ROWS_PER_PART).flatMap(([part, count]) =>

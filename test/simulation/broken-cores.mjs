@@ -44,12 +44,11 @@ export const BROKEN_CORES = {
     ['several trials at once', "state.outstanding === 0 ? 'trial'", "state.outstanding < 3 ? 'trial'"],
   ],
   'failures/pace': [['a quota is not kept', 'Math.max(nowMs, pace.nextStartMs) + intervalMs', 'nowMs']],
-  'failures/pauses': [['Retry-After is not heeded', 'error.retryAfterMs ?? drawLength', 'drawLength']],
+  'failures/pauses': [['Retry-After is not heeded', 'askedMs ?? Math.max', 'Math.max']],
   'failures/reducer': [
     ['retries need no tokens', ' || savedTokens < TOKENS_PER_RETRY)', ')'],
     ['a failed request is sent again without end', 'resends >= most || ', ''],
     ['a retry uses up no budget', 'health.savedTokens -= TOKENS_PER_RETRY;', ''],
-    ['the ramp at the start is ignored', 'RAMP.atFirst + successes', '10_000 + successes'],
     [
       'requests are slow before any latency is known',
       'Number.POSITIVE_INFINITY : Math.max(SLOW_MS',
@@ -57,6 +56,7 @@ export const BROKEN_CORES = {
     ],
     ['every request is slow at once', 'Math.max(SLOW_MS, SLOW_LATENCIES * latencyMs)', '1'],
   ],
+  'failures/room': [['the ramp at the start is ignored', 'RAMP.atFirst + issued', '10_000 + issued']],
   'failures/refusals': [
     ['callers are told to come again at once', 'const MIN_WAIT_MS = 100;', 'const MIN_WAIT_MS = 0;'],
     ['messages of sources are kept as they are', "text.replaceAll(accessKey, '[access key]')", 'text'],
@@ -121,7 +121,7 @@ export const BROKEN_CORES = {
     ['what is to be sent again too late is lost', 'if (leftMs <= 0) return giveUp();', 'if (leftMs <= 0) return;'],
     [
       'an open circuit holds nothing back',
-      'this.queue.startNext(now.monotonicMs, !mayNext)',
+      'this.queue.startNext(now.monotonicMs, !mayAny)',
       'this.queue.startNext(now.monotonicMs, false)',
     ],
     [

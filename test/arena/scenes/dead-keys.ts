@@ -1,7 +1,7 @@
 /** Some of the owners get no token, beside others that do. */
 
 import { deadKeys, during, failed, hangs, noToken, refusal } from '../rules.ts';
-import { type Answer, HOUR, MIN, type Rule, type Scene, SEC, type TenantGroup } from '../scene.ts';
+import { type Answer, HOUR, MIN, type Rule, type Scene, SEC, type Span, type TenantGroup } from '../scene.ts';
 import { dead, newcomers, START, tenants } from './groups.ts';
 
 /** Dead keys that never had a token, beside tenants that have theirs and a new customer every two seconds. */
@@ -25,6 +25,26 @@ const shard = (what: string, answer: Answer): Scene => ({
   ],
   rules: () => [during([10 * MIN, 20 * MIN], deadKeys('shard', answer))],
 });
+
+/**
+ * A part of the service fails while the tokens of a cold start, of two minutes, are refreshed, or just after. Its owners are
+ * ill until a minute after its end.
+ */
+const shardAfterColdStart = (share: number, answer: Answer, fromS: number, often = 1): Scene => {
+  const span: Span = [fromS * SEC, (fromS + 150) * SEC];
+  const [fromMs, toMs] = span;
+  const group = (part: number, more: Partial<TenantGroup> = {}) =>
+    tenants(1_000 * part, { everyMs: 6 * SEC, burstMs: 5 * SEC, ...more });
+  const fails = deadKeys('shard', answer);
+  return {
+    name: `shard: ${100 * share} % get ${answer.status}${often < 1 ? ` at ${100 * often} % of their requests` : ''} from second ${fromS} after a cold start`,
+    minutes: 6,
+    tokenLifeS: 120,
+    endsMs: toMs,
+    tenants: [group(1 - share), group(share, { name: 'shard', illFromMs: fromMs, illUntilMs: toMs + MIN })],
+    rules: () => [during(span, (request, service) => (service.random() < often ? fails(request, service) : undefined))],
+  };
+};
 
 const NODES = 10;
 const NODE_DOWN_MS = 20 * SEC;
@@ -63,6 +83,12 @@ export const deadKeyScenes: readonly Scene[] = [
   },
   shard('503', refusal(503)),
   shard('503, Retry-After 120', refusal(503, 120)),
+  ...[75, 105].flatMap((fromS) => [
+    shardAfterColdStart(0.2, refusal(503), fromS),
+    shardAfterColdStart(0.4, refusal(503), fromS),
+    shardAfterColdStart(0.3, failed, fromS),
+  ]),
+  shardAfterColdStart(0.2, refusal(503), 75, 0.3),
   {
     name: 'rolling deploy: each of ten nodes has its own tenants and answers 502 for 20 s',
     minutes: 8,

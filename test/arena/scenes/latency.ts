@@ -1,8 +1,22 @@
 /** Latency, volume, and times at which much or little happens. */
 
-import { deadKeys, hangs } from '../rules.ts';
+import { collapsing, deadKeys, hangs } from '../rules.ts';
 import { HOUR, MIN, type Scene, SEC } from '../scene.ts';
 import { dead, newcomers, tenants } from './groups.ts';
+
+/** A service that slows down as more is asked of it at once, and requests that come in waves. */
+const slowsDown = (what: string, power: number, waves: number): Scene => ({
+  name: `latency grows with the ${what} of what is at once beyond 24: cold start of ${(2_000).toLocaleString('en')}${waves > 1 ? ' in waves' : ''}`,
+  minutes: 4,
+  lateMs: 10 * SEC,
+  tenants: Array.from({ length: waves }, (_, wave) => ({
+    name: `wave${wave}`,
+    count: 2_000 / waves,
+    burstMs: 2 * SEC,
+    fromMs: 30 * SEC * wave,
+  })),
+  latencyMs: collapsing(100, 24, power),
+});
 
 export const latencyScenes: readonly Scene[] = [
   {
@@ -53,5 +67,27 @@ export const latencyScenes: readonly Scene[] = [
     name: 'three days, nights idle',
     minutes: 72 * 60,
     tenants: [tenants(50, { everyMs: 200 * SEC, pattern: (ms) => ms % (24 * HOUR) < 14 * HOUR })],
+  },
+  slowsDown('square', 2, 1),
+  slowsDown('cube', 3, 4),
+  {
+    name: 'latencies spread from 20 to 1,090 ms: cold start of 3,000 in 10 s',
+    minutes: 2,
+    lateMs: 10 * SEC,
+    tenants: [tenants(3_000, { burstMs: 10 * SEC, everyMs: MIN })],
+    latencyMs: ({ number }) => 20 * Math.exp(((number * 7_919) % 1_000) / 250),
+  },
+  {
+    name: 'two latencies, 5 and 300 ms, half each: cold start of 2,000 in 5 s',
+    minutes: 2,
+    lateMs: 10 * SEC,
+    tenants: ['near', 'far'].map((name) => tenants(1_000, { name, burstMs: 5 * SEC, everyMs: MIN })),
+    latencyMs: ({ group }) => (group.name === 'far' ? 300 : 5),
+  },
+  {
+    name: 'the service stands still for a second in ten, 60 newcomers a second',
+    minutes: 4,
+    tenants: [newcomers(60)],
+    latencyMs: ({ atMs }) => 80 + Math.max(0, SEC - (atMs % (10 * SEC))),
   },
 ];

@@ -1,6 +1,6 @@
 /** The service has limits. */
 
-import { parallelLimit, quota, windowQuota } from '../rules.ts';
+import { parallelLimit, perSecond, quota, windowQuota } from '../rules.ts';
 import { MIN, type Scene, SEC } from '../scene.ts';
 import { newcomers, tenants } from './groups.ts';
 
@@ -60,5 +60,23 @@ export const limitScenes: readonly Scene[] = [
     minutes: 3,
     tenants: [newcomers(30)],
     rules: () => [parallelLimit(4, 503)],
+  },
+  {
+    name: '1,000 at once, 100 in any second given, 429 beyond',
+    minutes: 2,
+    lateMs: 30 * SEC,
+    mostOverLimit: 0.15,
+    latencyMs: 50,
+    tenants: [{ name: 'tenants', count: 1_000, burstMs: 100 }],
+    rules: () => [perSecond(100)],
+  },
+  {
+    name: 'cold start of 1,000 at a parallel limit of 16, 503 beyond',
+    minutes: 3,
+    lateMs: 30 * SEC,
+    mostOverLimit: 0.25,
+    latencyMs: 100,
+    tenants: [tenants(1_000, { burstMs: 2 * SEC, everyMs: 30 * SEC })],
+    rules: () => [parallelLimit(16, 503)],
   },
 ];

@@ -38,6 +38,13 @@ export const loneFailureScenes: readonly Scene[] = [
   trickle('hang', hangs, 20, 5, 0.02),
   trickle('get half an answer', cutShort, 20, 5, 0.05),
   {
+    name: 'one bad node of five: 20 % of requests get 503 for 5 min',
+    minutes: 8,
+    tokenLifeS: 120,
+    tenants: [tenants(1_000, { everyMs: 6 * SEC, burstMs: 5 * SEC })],
+    rules: () => [during([MIN, 6 * MIN], sometimes(0.2, refusal(503)))],
+  },
+  {
     name: 'one node of ten says invalid_client',
     minutes: 5,
     tenants: [newcomers(20)],

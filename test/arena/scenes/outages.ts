@@ -82,6 +82,15 @@ export const outageScenes: readonly Scene[] = [
     tenants: [tenants(200)],
     rules: () => [during([10 * MIN, 12 * MIN], outage(refusal(503, 3_600)))],
   },
+  {
+    name: 'maintenance: 503 for all, Retry-After 3600, back after 2 min: nobody waits for the hour',
+    minutes: 20,
+    tokenLifeS: 120,
+    endsMs: 7 * MIN,
+    uncounted: [[5 * MIN, 8 * MIN + 30 * SEC]],
+    tenants: [tenants(300, { everyMs: 10 * SEC })],
+    rules: () => [during([5 * MIN, 7 * MIN], outage(refusal(503, 3_600)))],
+  },
   shortOutage('names do not resolve for 30 s', noSuchHost, [5 * MIN, 5 * MIN + 30 * SEC]),
   shortOutage('401 for everybody for 2 min after a secret rotation', oauthError(401, 'invalid_client'), [
     5 * MIN,
