@@ -12,6 +12,7 @@
 
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '../clock.ts';
+import { saysNothing } from '../errors/inconclusive.ts';
 import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { type IssuedToken, readIssued, type TokenRequest, type TokenSource } from '../token-source.ts';
 import type { SharingDiagnostics } from './diagnostics.ts';
@@ -181,7 +182,9 @@ export class SharedCall {
       const issued = issuedTokenFrom(shared, at, (form) => this.#request.lifetimeMs(form));
       if (issued) counts.shared++;
       return issued;
-    } catch {
+    } catch (error) {
+      // The registry asks again for a token that is another owner's.
+      if (error instanceof OwnerTokenError && saysNothing(error)) throw error;
       // A policy that throws does so for this replica's own token too, where the registry reports it.
       return undefined;
     }

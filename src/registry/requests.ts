@@ -129,7 +129,7 @@ export class Requests {
         // Nothing may be awaited between reading the answer and storing it.
         const now = this.#time.now();
         const held = heldFrom(this.#settings, this.#diagnostics, call, issued, now);
-        this.#outcomes.recentTokens.check(flight.slot, held.token);
+        call.check(held.token.value);
         return this.#outcomes.succeeded(call, held, now);
       } catch (thrown) {
         error = readFailure(thrown, flight, this.#time.now());
@@ -163,17 +163,23 @@ export class Requests {
     const sent = this.#time.now();
     // A refresh may have been queued for longer than its token lived.
     if (slot.held && dropEnded(slot, sent) && this.#owners.isCurrent(flight)) this.#owners.store(slot);
-    const message = new ReportedRequest(this.#settings.name, slot, reasonOf(slot), sent.monotonicMs, queuedAtMs);
+    const { recentTokens } = this.#outcomes;
+    const doubted = recentTokens.doubted(slot);
+    const reason = doubted ? 'rejected' : reasonOf(slot);
+    const message = new ReportedRequest(this.#settings.name, slot, reason, sent.monotonicMs, queuedAtMs);
     this.counts.requests++;
     if (message.reason === 'refresh') this.counts.refreshes++;
     if (flight.lane === 'trial' && this.scheduler.isTrial(flight)) message.canary = true;
     const failures = slot.history.failure?.count ?? 0;
+    const { abort } = flight;
     return {
       flight,
-      abort: flight.abort,
+      abort,
       message,
       sent,
       freshConnection: failures >= FAILURES_BEFORE_NEW_CONNECTION || this.scheduler.isTrial(flight),
+      unwanted: doubted ?? slot.held,
+      check: (token) => recentTokens.check(slot, token, abort),
       yieldPlace: () => this.scheduler.yieldPlace(flight),
     };
   }
