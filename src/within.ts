@@ -20,8 +20,8 @@ const idleMs = (clock: Clock) =>
 export function within<T>(work: Promise<T>, ms: number, clock: Clock, mostMs: number): Promise<T | undefined> {
   const idleBeforeMs = idleMs(clock);
   return new Promise((resolve) => {
-    const timeOut = (stoodStill: boolean) => {
-      const isBusy = stoodStill || idleMs(clock) - idleBeforeMs < ms / 2;
+    const timeOut = (hasStoodStill: boolean) => {
+      const isBusy = hasStoodStill || idleMs(clock) - idleBeforeMs < ms / 2;
       resolve(isBusy && mostMs > ms ? within(work, ms, clock, mostMs - ms) : undefined);
     };
     void work.then(resolve).then(startLimit(clock, timeOut, ms));

@@ -48,10 +48,10 @@ export interface Sharing {
 /** Redis costs no call more than this: the time without a reply, and the jitter before its own request. */
 const MAX_DELAY_MS = 1_000;
 
-/** A call waits for others for as long as so many leases last: that of a leader that dies, and its successor's. */
+/** How many leases a call waits for others: that of a leader that dies, and its successor's. */
 const MAX_LEASES = 2;
 
-/** After so many tokens that this replica cannot use, those of others will not help: it has other keys, or another policy. */
+/** After this many tokens that this replica cannot use, those of others will not help: it has other keys, or another policy. */
 const MAX_UNUSABLE = 2;
 
 /** Under a quota, a call waits for its send time for at most this part of the time that the registry gives it. */

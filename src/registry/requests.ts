@@ -25,7 +25,7 @@ import { callSource, closedError, heldFrom, readFailure, type SourceCall } from 
 /** Outside any caller's async context, because a canary is nobody's request. */
 const NOBODYS: Readonly<AsyncContext> = new AsyncContext('OwnerTokenCanary');
 
-/** After as many failures in a row, an owner's request goes over a new connection. */
+/** After this many failures in a row, an owner's request goes over a new connection. */
 const FAILURES_BEFORE_NEW_CONNECTION = 2;
 
 export class Requests {
