@@ -1,6 +1,6 @@
 /** What the outcome of a token request changes: what is known of the owner and of the service, and what the callers get. */
 
-import { type Instant, stopTimer, type Time } from '../clock.ts';
+import { type Instant, stoodStill, stopTimer, type Time } from '../clock.ts';
 import type { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { circuitOf } from '../failures/blame-state.ts';
 import type { FailedEvent, Step } from '../failures/reducer.ts';
@@ -57,7 +57,7 @@ export class RequestOutcomes {
 
   succeeded({ flight, sent, message }: SourceCall, held: HeldToken, now: Instant): void {
     const { slot, accessKey: owner, number } = flight;
-    const tookMs = now.monotonicMs - sent.monotonicMs;
+    const tookMs = this.#latencyOf(flight, sent, now);
     // A token that was requested earlier, by another replica for example, is no evidence about the service now.
     if (isRequestedSince(sent, held.token, now)) {
       this.#scheduler.step(
@@ -76,6 +76,14 @@ export class RequestOutcomes {
     this.#diagnostics.requestSucceeded(message, held.token, slot, now.monotonicMs);
     if (!troubleOf(slot)) this.#diagnostics.recovered(slot);
     this.#scheduler.react(now);
+  }
+
+  /** How long the answer took. If it was read after a standstill that says nothing, so it counts as an average one. */
+  #latencyOf(flight: Flight, sent: Instant, now: Instant): number {
+    const tookMs = now.monotonicMs - sent.monotonicMs;
+    // The scheduler moves the start of the requests that were under way while the process stood still.
+    const hasStoodStill = flight.startedAtMs > sent.monotonicMs || stoodStill(tookMs, this.#settings.longestRequestMs);
+    return hasStoodStill ? (this.#scheduler.health.latencyMs ?? tookMs) : tookMs;
   }
 
   /**

@@ -232,6 +232,23 @@ describe('P4', () => {
     expect(registry.stats().failures).toBe(1);
   });
 
+  it.each([
+    ['a limit noticed', 2_500, true],
+    ['no limit has noticed yet', MINUTE, false],
+  ])('an answer that was read after a standstill that %s is no latency', async (_, ms, isNoticed) => {
+    const { registry, clock, source } = scripted();
+    for (const owner of ['first', 'second']) {
+      const waiting = registry.getToken(owner);
+      await settle();
+      clock.advance(50);
+      if (owner === 'second') clock.block(ms);
+      if (isNoticed) clock.advance(0);
+      source.call(-1).succeed({ response: { expires_in: 600 } });
+      await waiting;
+      expect(registry.stats().latencyMs).toBe(50);
+    }
+  });
+
   it('time in which the process stood still is no waiting in the queue', async () => {
     const { registry, clock, source } = scripted({ concurrency: 1, maxQueueMs: 5_000 });
     const waiting = ['a', 'b'].map((owner) => registry.getToken(owner));
