@@ -249,6 +249,16 @@ describe('P4', () => {
     }
   });
 
+  it('the latency of the first answer counts even after a standstill, because no other is known', async () => {
+    const { registry, clock, source } = scripted();
+    const waiting = registry.getToken('owner');
+    await settle();
+    clock.block(MINUTE);
+    source.call(0).succeed({ response: { expires_in: 600 } });
+    await waiting;
+    expect(registry.stats().latencyMs).toBe(MINUTE);
+  });
+
   it('time in which the process stood still is no waiting in the queue', async () => {
     const { registry, clock, source } = scripted({ concurrency: 1, maxQueueMs: 5_000 });
     const waiting = ['a', 'b'].map((owner) => registry.getToken(owner));
