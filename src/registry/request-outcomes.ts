@@ -87,15 +87,14 @@ export class RequestOutcomes {
   }
 
   /**
-   * Discards an outcome that says nothing, so that the source is asked once more in the same turn, unless the registry has closed or
-   * a circuit has opened. Returns whether it did.
+   * Discards an outcome that says nothing, so that the source is asked once more, unless the registry has closed or a circuit has
+   * opened. Returns whether it did.
    */
   discarded(call: SourceCall, error: OwnerTokenError): boolean {
     const now = this.#time.now();
     if (this.#scheduler.isClosed || !isInconclusive(call, error, now, this.#settings.requestTimeoutMs)) return false;
     if (circuitOf(this.#scheduler.health.blame) && !this.#scheduler.isTrial(call.flight)) return false;
     this.#diagnostics.requestAbandoned(call.message);
-    this.#scheduler.step({ kind: 'sent' }, now);
     return true;
   }
 

@@ -136,6 +136,7 @@ export class Requests {
       }
       if (mayAskAgain && this.#outcomes.discarded(call, error)) {
         mayAskAgain = false;
+        refused = await this.#turnAgain(flight);
         continue;
       }
       const resendAfterMs = this.#outcomes.failed(call, error, resends++);
@@ -143,6 +144,15 @@ export class Requests {
       refused = await this.#turnAfter(flight, resendAfterMs);
     }
     this.#outcomes.refused(flight, refused);
+  }
+
+  /** An outcome said nothing: the source is asked once more in the same turn, unless requests are paced. */
+  #turnAgain(flight: Flight): Promise<OwnerTokenError | undefined> | undefined {
+    const now = this.#time.now();
+    const isPaced = this.scheduler.health.pace.nextStartMs > now.monotonicMs;
+    if (isPaced && !this.scheduler.isTrial(flight)) return this.#turnAfter(flight, 0);
+    this.scheduler.step({ kind: 'sent' }, now);
+    return undefined;
   }
 
   #turnAfter(flight: Flight, ms: number): Promise<OwnerTokenError | undefined> {

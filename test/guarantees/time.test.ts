@@ -218,6 +218,20 @@ describe('P4', () => {
     expect(registry.stats().failures).toBe(0);
   });
 
+  it('a request that is asked for again takes another turn where requests are paced', async () => {
+    const { registry, clock, source } = scripted({ requestsPerSecond: 1 });
+    const waiting = registry.getToken('owner');
+    await settle();
+    clock.suspend(HOUR);
+    source.call(0).fail(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }));
+    await settle();
+    expect(source.calls.length).toBe(1);
+    clock.advance(SECOND);
+    await settle();
+    source.call(1).succeed();
+    expect((await waiting).value).toContain('token-1');
+  });
+
   it("a process that stands still again gets today's error", async () => {
     const { registry, clock, source } = scripted({ requestTimeoutMs: 10_000 });
     const waiting = registry.getToken('owner');
