@@ -73,7 +73,10 @@ describe('how long a token lives', () => {
   });
 
   it('is no longer than was stated, even in its last moment', () => {
-    expect(life(jwt({ iat: 1_000, exp: 1_598 }), 1, undefined, 990)).toMatchObject({ lifetimeMs: 1_000, lastMoments: 1 });
+    expect(life(jwt({ iat: 1_000, exp: 1_598 }), 1, undefined, 990)).toMatchObject({
+      lifetimeMs: 1_000,
+      lastMoments: 1,
+    });
   });
 
   it('is unknown when nothing usable is stated, and ends a row of last moments', () => {
