@@ -1,5 +1,6 @@
 /** A time limit that counts only while the event loop could have read what arrived. */
 
+import type { performance as nodePerformance } from 'node:perf_hooks';
 import { type Clock, startLimit, systemClock } from './clock.ts';
 
 /**
@@ -8,7 +9,7 @@ import { type Clock, startLimit, systemClock } from './clock.ts';
  */
 const idleMs = (clock: Clock) =>
   clock === systemClock && 'eventLoopUtilization' in performance
-    ? performance.eventLoopUtilization().idle
+    ? (performance as Pick<typeof nodePerformance, 'eventLoopUtilization'>).eventLoopUtilization().idle
     : clock.monotonic();
 
 /**
