@@ -94,7 +94,7 @@ export class Deadline {
   /** Starts at once; `outer` ends it too. */
   constructor(clock: Clock, timeoutMs: number, outer: Cancellable | undefined) {
     this.#outer = outer;
-    this.#stop = startLimit(clock, (stoodStill) => this.#end(timeoutError(stoodStill)), timeoutMs);
+    this.#stop = startLimit(clock, (hasStoodStill) => this.#end(timeoutError(hasStoodStill)), timeoutMs);
     outer?.addEventListener('abort', this.#onAbort);
     // An already aborted signal does not notify new listeners.
     if (outer?.aborted) this.#onAbort();
@@ -123,7 +123,7 @@ export class Deadline {
 }
 
 /** Has the code of a system timeout, so that failures are classified by code alone, or that of a standstill. */
-function timeoutError(stoodStill: boolean): Error {
-  const code = stoodStill ? STOOD_STILL : 'ETIMEDOUT';
+function timeoutError(hasStoodStill: boolean): Error {
+  const code = hasStoodStill ? STOOD_STILL : 'ETIMEDOUT';
   return Object.assign(new Error('the deadline passed'), { name: 'TimeoutError', code });
 }

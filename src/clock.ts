@@ -90,7 +90,7 @@ export class Time {
   /** {@link startTimer} on this clock. */
   readonly startTimer: (fn: () => void, ms: number) => Timer;
   /** {@link startLimit} on this clock. */
-  readonly startLimit: (fn: (stoodStill: boolean) => void, ms: number) => Timer;
+  readonly startLimit: (fn: (hasStoodStill: boolean) => void, ms: number) => Timer;
   readonly #clock: Clock | undefined;
   /** The last instant's. */
   #wallMs = Number.NaN;

@@ -42,7 +42,7 @@ export interface TokenSource extends NewsSource {
 
 /**
  * Why a token is requested: none is cached (`absent`), the cached one expired, is refreshed ahead of its expiry, or was
- * rejected.
+ * rejected. Also `rejected` if the last answer brought another owner's token.
  *
  * @example
  * ```ts
@@ -72,9 +72,12 @@ export interface TokenRequest {
   readonly reason: RequestReason;
   /** The owner's current token. */
   readonly held?: AccessToken;
-  /** The cached token, if it was rejected: a newer one is wanted. */
+  /** The cached token, if it was rejected, or another owner's that the last answer brought: a newer one is wanted. */
   readonly rejected?: AccessToken;
-  /** The lifetime in milliseconds that the registry's expiry policy gives this token, for sources that store. */
+  /**
+   * The lifetime in milliseconds that the registry's expiry policy gives this token, for sources that store. Throws for a token
+   * that was issued to another owner a moment ago, until a second request brings the same one: do not store it.
+   */
   lifetimeMs(issued: IssuedToken): number;
   /**
    * Milliseconds from the registry's call of the source until the registry ends this request (`requestTimeoutMs`), for a

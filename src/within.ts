@@ -1,5 +1,6 @@
 /** A time limit that counts only while the event loop could have read what arrived. */
 
+import type { performance as nodePerformance } from 'node:perf_hooks';
 import { type Clock, startLimit, systemClock } from './clock.ts';
 
 /**
@@ -8,7 +9,7 @@ import { type Clock, startLimit, systemClock } from './clock.ts';
  */
 const idleMs = (clock: Clock) =>
   clock === systemClock && 'eventLoopUtilization' in performance
-    ? performance.eventLoopUtilization().idle
+    ? (performance as Pick<typeof nodePerformance, 'eventLoopUtilization'>).eventLoopUtilization().idle
     : clock.monotonic();
 
 /**
@@ -20,8 +21,8 @@ const idleMs = (clock: Clock) =>
 export function within<T>(work: Promise<T>, ms: number, clock: Clock, mostMs: number): Promise<T | undefined> {
   const idleBeforeMs = idleMs(clock);
   return new Promise((resolve) => {
-    const timeOut = (stoodStill: boolean) => {
-      const isBusy = stoodStill || idleMs(clock) - idleBeforeMs < ms / 2;
+    const timeOut = (hasStoodStill: boolean) => {
+      const isBusy = hasStoodStill || idleMs(clock) - idleBeforeMs < ms / 2;
       resolve(isBusy && mostMs > ms ? within(work, ms, clock, mostMs - ms) : undefined);
     };
     void work.then(resolve).then(startLimit(clock, timeOut, ms));

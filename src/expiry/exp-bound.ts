@@ -65,11 +65,11 @@ export function lifeOf(policy: ExpiryPolicy, issued: IssuedToken, before: number
   const { problem, lifetimeMs } = stated;
   const leftMs = overridesExp(policy, issued, lifetimeMs) ? undefined : msUntilExp(issued);
   if (leftMs === 0 || (problem === 'not_positive' && before !== undefined)) {
-    // From its arrival, or it would have ended by then; after a slow answer that is so.
+    // Counts from the arrival: counted from the request, the token would have ended by then. After a slow answer it has ended.
     const fromMs = tookMs <= SECOND_MS ? tookMs : 0;
-    const lifetimeMs = lifetimeUntil(fromMs + LAST_MOMENT_MS * 2 ** (before ?? 0));
+    const momentMs = lifetimeUntil(fromMs + LAST_MOMENT_MS * 2 ** (before ?? 0));
     const lastMoments = (before ?? 0) + 1;
-    return { lifetimeMs: Math.min(lifetimeMs, DEFAULT_LIFETIME_MS), lastMoments, isExpIgnored: false };
+    return { lifetimeMs: Math.min(momentMs, lifetimeMs, DEFAULT_LIFETIME_MS), lastMoments, isExpIgnored: false };
   }
   return {
     ...stated,

@@ -76,10 +76,7 @@ export const SHARING_EVENTS = Object.freeze({
     'error',
     "tokens are not shared: the source's identity() failed: set the option identity of SharedTokens",
   ),
-  'sharing.clock_behind': logLine<'behindMs'>(
-    'warn',
-    'the clock of the Redis server is behind: check its time service',
-  ),
+  'sharing.clock_behind': logLine<'behindMs'>('warn', "the Redis server's clock is behind: check its time service"),
 } satisfies Readonly<Record<`sharing.${SharingEvent}`, LogLine<string>>>);
 
 const sharing = channel('owner-token-registry:sharing');

@@ -122,9 +122,7 @@ const OPTIONS: OptionRules<SharedTokensOptions> = {
 export function checkSharedTokensOptions(options: SharedTokensOptions): SharedTokensOptions {
   return checkOptions('SharedTokens', options, OPTIONS, ({ source, identity }, problems) => {
     if (identity !== undefined || !hasMethods(source, 'requestToken') || hasMethods(source, 'identity')) return;
-    problems.push(
-      'source: expected identity(), or the option identity, without which different clients would share tokens',
-    );
+    problems.push('source: expected identity(), or the option identity: without them, clients would share tokens');
   });
 }
 

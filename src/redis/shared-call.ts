@@ -12,6 +12,7 @@
 
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '../clock.ts';
+import { saysNothing } from '../errors/inconclusive.ts';
 import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { type IssuedToken, readIssued, type TokenRequest, type TokenSource } from '../token-source.ts';
 import type { SharingDiagnostics } from './diagnostics.ts';
@@ -47,10 +48,10 @@ export interface Sharing {
 /** Redis costs no call more than this: the time without a reply, and the jitter before its own request. */
 const MAX_DELAY_MS = 1_000;
 
-/** A call waits for others for as long as so many leases last: that of a leader that dies, and its successor's. */
+/** How many leases a call waits for others: that of a leader that dies, and its successor's. */
 const MAX_LEASES = 2;
 
-/** After so many tokens that this replica cannot use, those of others will not help: it has other keys, or another policy. */
+/** After this many tokens that this replica cannot use, those of others will not help: it has other keys, or another policy. */
 const MAX_UNUSABLE = 2;
 
 /** Under a quota, a call waits for its send time for at most this part of the time that the registry gives it. */
@@ -181,7 +182,9 @@ export class SharedCall {
       const issued = issuedTokenFrom(shared, at, (form) => this.#request.lifetimeMs(form));
       if (issued) counts.shared++;
       return issued;
-    } catch {
+    } catch (error) {
+      // The registry asks again for a token that is another owner's.
+      if (error instanceof OwnerTokenError && saysNothing(error)) throw error;
       // A policy that throws does so for this replica's own token too, where the registry reports it.
       return undefined;
     }

@@ -156,8 +156,7 @@ export class SharedTokens implements TokenSource {
 
   /** Who is in the fleet, as this replica knows it. */
   members(): FleetMembers {
-    const { name, listed: names, count } = this.#replicas;
-    return { name, names, count };
+    return { name: this.#replicas.name, names: this.#replicas.listed, count: this.#replicas.count };
   }
 
   /**

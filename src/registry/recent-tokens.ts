@@ -10,18 +10,18 @@ import type { Slot } from './slot.ts';
 /** How many tokens are remembered. What mixes answers up does it with requests that are made at about the same time. */
 const MOST_REMEMBERED = 256;
 
-/** A token that was issued: to whom, and until when it was to be served. */
+/** A token, and the owner to whom it was issued. */
 interface Remembered {
   readonly slot: Slot;
-  readonly expiresAtMs: number;
+  readonly token: AccessToken;
 }
 
 export class RecentTokens {
   readonly #diagnostics: Pick<Diagnostics, 'emit'>;
   /** By its value, the oldest first. */
   readonly #tokens = new Map<string, Remembered>();
-  /** Owners that were sent another one's token, until their next answer. */
-  readonly #inDoubt = new WeakMap<Slot, Slot>();
+  /** Owners that were sent another one's token, until their next answer; and by which call. */
+  readonly #inDoubt = new WeakMap<Slot, Remembered & { readonly call: object }>();
   /** Owners that get the tokens of others for good. */
   #sharers = new WeakSet<Slot>();
 
@@ -29,18 +29,26 @@ export class RecentTokens {
     this.#diagnostics = diagnostics;
   }
 
+  /** The token of another owner that the owner was sent last: a newer one is wanted. */
+  doubted(slot: Slot): AccessToken | undefined {
+    return this.#inDoubt.get(slot)?.token;
+  }
+
   /**
-   * A token has arrived that is not handed out yet. If the owner is sent another one's token twice in a row, then two access keys
-   * may belong to one owner, or the service ignores them.
+   * A token has arrived that is neither stored nor handed out yet. If two calls in a row bring another owner's token, then two
+   * access keys may belong to one owner, or the service ignores them.
    *
-   * @throws OwnerTokenError `invalid_response` the first time, if the token is another owner's.
+   * @param call identifies the call of the source, which may check its token before it shares it.
+   * @throws OwnerTokenError `invalid_response` in the first call, if the token is another owner's.
    */
-  check(slot: Slot, { value }: AccessToken): void {
-    const other = this.#tokens.get(value)?.slot;
-    if (!other || other.accessKey === slot.accessKey) return;
+  check(slot: Slot, value: string, call: object): void {
+    const issued = this.#tokens.get(value);
+    if (!issued || issued.slot.accessKey === slot.accessKey) return;
+    const { slot: other } = issued;
     if (this.#sharers.has(slot) && this.#sharers.has(other)) return;
-    if (this.#inDoubt.get(slot) !== other) {
-      this.#inDoubt.set(slot, other);
+    const doubt = this.#inDoubt.get(slot);
+    if (doubt?.slot !== other || doubt.call === call) {
+      this.#inDoubt.set(slot, { ...issued, call });
       const cause = { code: ANOTHER_OWNERS };
       throw new OwnerTokenError('invalid_response', 'the token is that of another owner', { owner: slot.owner, cause });
     }
@@ -51,16 +59,17 @@ export class RecentTokens {
 
   /** @param rejected the token that it replaces, if that was rejected. */
   stored(slot: Slot, token: AccessToken, rejected: AccessToken | undefined): void {
-    const { value, expiresAtMs } = token;
+    const { value } = token;
     const before = this.#tokens.get(value);
     this.#tokens.delete(value);
-    this.#tokens.set(value, { slot, expiresAtMs });
+    this.#tokens.set(value, { slot, token });
     if (this.#tokens.size > MOST_REMEMBERED) this.#tokens.delete(this.#tokens.keys().next().value as string);
-    const other = this.#inDoubt.get(slot);
+    const other = this.#inDoubt.get(slot)?.slot;
     if (other) this.#diagnostics.emit('token.mixed_up', () => ({ owner: slot.owner, otherOwner: other.owner }));
     this.#inDoubt.delete(slot);
     const isAgain = before?.slot.accessKey === slot.accessKey;
-    const event = rejected?.value === value ? 'token.reissued' : isAgain && outlives(token, before) && 'token.outlived';
+    const event =
+      rejected?.value === value ? 'token.reissued' : isAgain && outlives(token, before.token) && 'token.outlived';
     if (event) this.#diagnostics.emit(event, () => ({ owner: slot.owner, token: token.fingerprint }));
   }
 

@@ -1,6 +1,6 @@
 /** What the outcome of a token request changes: what is known of the owner and of the service, and what the callers get. */
 
-import { type Instant, stopTimer, type Time } from '../clock.ts';
+import { type Instant, stoodStill, stopTimer, type Time } from '../clock.ts';
 import type { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { circuitOf } from '../failures/blame-state.ts';
 import type { FailedEvent, Step } from '../failures/reducer.ts';
@@ -61,7 +61,8 @@ export class RequestOutcomes {
     const { slot, accessKey: owner } = flight;
     // A token that was requested earlier, by another replica for example, is no evidence about the service now.
     if (isRequestedSince(sent, held.token, now)) {
-      this.#scheduler.step({ kind: 'succeeded', owner, ...this.#answered(flight, sent, now) }, now);
+      const tookMs = this.#latencyOf(flight, sent, now);
+      this.#scheduler.step({ kind: 'succeeded', owner, ...this.#answered(flight, sent, now), tookMs }, now);
     }
     if (this.end(flight, now)) {
       const rejected = isReplacing(slot) ? slot.held : undefined;
@@ -76,16 +77,23 @@ export class RequestOutcomes {
     this.#scheduler.react(now);
   }
 
+  /** How long the answer took. If it was read after a standstill that says nothing, so it counts as an average one. */
+  #latencyOf(flight: Flight, sent: Instant, now: Instant): number {
+    const tookMs = now.monotonicMs - sent.monotonicMs;
+    // The scheduler moves the start of the requests that were under way while the process stood still.
+    const hasStoodStill = flight.startedAtMs > sent.monotonicMs || stoodStill(tookMs, this.#settings.longestRequestMs);
+    return hasStoodStill ? (this.#scheduler.health.latencyMs ?? tookMs) : tookMs;
+  }
+
   /**
-   * Discards an outcome that says nothing, so that the source is asked once more in the same turn, unless the registry has closed or
-   * a circuit has opened. Returns whether it did.
+   * Discards an outcome that says nothing, so that the source is asked once more, unless the registry has closed or a circuit has
+   * opened. Returns whether it did.
    */
   discarded(call: SourceCall, error: OwnerTokenError): boolean {
     const now = this.#time.now();
     if (this.#scheduler.isClosed || !isInconclusive(call, error, now, this.#settings.requestTimeoutMs)) return false;
     if (circuitOf(this.#scheduler.health.blame) && !this.#scheduler.isTrial(call.flight)) return false;
     this.#diagnostics.requestAbandoned(call.message);
-    this.#scheduler.step({ kind: 'sent', number: call.flight.number }, now);
     return true;
   }
 

@@ -24,7 +24,7 @@ import { callSource, closedError, heldFrom, readFailure, type SourceCall } from 
 /** Outside any caller's async context, because a canary is nobody's request. */
 const NOBODYS: Readonly<AsyncContext> = new AsyncContext('OwnerTokenCanary');
 
-/** After as many failures in a row, an owner's request goes over a new connection. */
+/** After this many failures in a row, an owner's request goes over a new connection. */
 const FAILURES_BEFORE_NEW_CONNECTION = 2;
 
 export class Requests {
@@ -123,13 +123,14 @@ export class Requests {
         // Nothing may be awaited between reading the answer and storing it.
         const now = this.#time.now();
         const held = heldFrom(this.#settings, this.#diagnostics, call, issued, now);
-        this.#outcomes.recentTokens.check(flight.slot, held.token);
+        call.check(held.token.value);
         return this.#outcomes.succeeded(call, held, now);
       } catch (thrown) {
         error = readFailure(thrown, flight, this.#time.now());
       }
       if (mayAskAgain && this.#outcomes.discarded(call, error)) {
         mayAskAgain = false;
+        refused = await this.#turnAgain(flight);
         continue;
       }
       const resendAfterMs = this.#outcomes.failed(call, error, resends++);
@@ -137,6 +138,15 @@ export class Requests {
       refused = await this.#turnAfter(flight, resendAfterMs);
     }
     this.#outcomes.refused(flight, refused);
+  }
+
+  /** An outcome said nothing: the source is asked once more in the same turn, unless requests are paced. */
+  #turnAgain(flight: Flight): Promise<OwnerTokenError | undefined> | undefined {
+    const now = this.#time.now();
+    const isPaced = this.scheduler.health.pace.nextStartMs > now.monotonicMs;
+    if (isPaced && !this.scheduler.isTrial(flight)) return this.#turnAfter(flight, 0);
+    this.scheduler.step({ kind: 'sent', number: flight.number }, now);
+    return undefined;
   }
 
   #turnAfter(flight: Flight, ms: number): Promise<OwnerTokenError | undefined> {
@@ -157,17 +167,23 @@ export class Requests {
     const sent = this.#time.now();
     // A refresh may have been queued for longer than its token lived.
     if (slot.held && dropEnded(slot, sent) && this.#owners.isCurrent(flight)) this.#owners.store(slot);
-    const message = new ReportedRequest(this.#settings.name, slot, reasonOf(slot), sent.monotonicMs, queuedAtMs);
+    const { recentTokens } = this.#outcomes;
+    const doubted = recentTokens.doubted(slot);
+    const reason = doubted ? 'rejected' : reasonOf(slot);
+    const message = new ReportedRequest(this.#settings.name, slot, reason, sent.monotonicMs, queuedAtMs);
     this.counts.requests++;
     if (message.reason === 'refresh') this.counts.refreshes++;
     if (flight.lane === 'trial' && this.scheduler.isTrial(flight)) message.canary = true;
     const failures = slot.history.failure?.count ?? 0;
+    const { abort } = flight;
     return {
       flight,
-      abort: flight.abort,
+      abort,
       message,
       sent,
       freshConnection: failures >= FAILURES_BEFORE_NEW_CONNECTION || this.scheduler.isTrial(flight),
+      unwanted: doubted ?? slot.held,
+      check: (token) => recentTokens.check(slot, token, abort),
       yieldPlace: () => this.scheduler.yieldPlace(flight),
     };
   }

@@ -26,6 +26,10 @@ export interface SourceCall {
   readonly sent: Instant;
   /** Whether the requests before this one failed in a way that a new connection may mend. */
   readonly freshConnection: boolean;
+  /** The token to replace, if there is one: the cached one, or another owner's that the last answer brought. */
+  readonly unwanted: AccessToken | undefined;
+  /** @throws OwnerTokenError if the token is another owner's; see {@link RecentTokens.check}. */
+  check(token: string): void;
   yieldPlace(): void;
 }
 
@@ -43,11 +47,12 @@ export function callSource(
   limit: (timer: Timer) => void,
 ): Promise<{ readonly issued: IssuedToken }> {
   const { source, time, requestTimeoutMs } = settings;
-  const { flight, abort, message, sent, freshConnection, yieldPlace } = call;
+  const { flight, abort, message, sent, freshConnection, unwanted, yieldPlace } = call;
   const { accessKey, slot } = flight;
   const request: TokenRequest = abort.addTo({
     reason: message.reason,
     lifetimeMs(issued: IssuedToken) {
+      call.check(issued.token);
       const now = time.now();
       return lifeIn(settings, slot, dateIssued(issued, sent, now), now).lifetimeMs;
     },
@@ -55,7 +60,7 @@ export function callSource(
     yieldPlace,
     // Last, because V8 keeps what follows a spread outside the object.
     ...(slot.held && { held: slot.held }),
-    ...(slot.held && message.reason === 'rejected' && { rejected: slot.held }),
+    ...(unwanted && message.reason === 'rejected' && { rejected: unwanted }),
     ...(freshConnection && { freshConnection }),
   });
   // A source that throws synchronously fails like one that rejects.

@@ -6,6 +6,8 @@ import { renewPage } from './docs.ts';
 import type { Played } from './play.ts';
 import { randomApiWorld } from './random/api.ts';
 import { randomWorld } from './random/index.ts';
+import { randomLoadWorld } from './random/load.ts';
+import { randomMachineWorld } from './random/machine.ts';
 import { apiMain } from './resource/main.ts';
 import type { Scene } from './scene.ts';
 import { SCENES } from './scenes/index.ts';
@@ -16,6 +18,8 @@ const USAGE = `Usage: npm run arena -- [part of a scene's name …] [options]
   --seeds 1,2,3      one run of each scene for each seed; default: 1
   --random 300       worlds drawn at random instead, from the first of --seeds on
   --api              the random worlds with an API that refuses some calls for no fault of their tokens
+  --machine          the random worlds with clocks that differ, a process that stands still, and repeated tokens
+  --load             the random worlds with a part of the service that fails, or a service that slows down with load
   --json             a line of JSON for each run
   --list             the names of the scenes
   --docs             plays all scenes beside two more libraries, and writes the results into docs/arena.md
@@ -23,6 +27,11 @@ const USAGE = `Usage: npm run arena -- [part of a scene's name …] [options]
 SEED=7 npm run arena replays world 7; with a scene's name, that scene with seed 7.`;
 
 const COLUMNS = ['in time %', 'late', 'refused', 'never', 'p50 ms', 'p99 ms', 'sent', 'outage', 'limit', 'dead'];
+
+/** The kinds of random worlds that an option names. */
+const WORLDS = { api: randomApiWorld, machine: randomMachineWorld, load: randomLoadWorld };
+type Kind = keyof typeof WORLDS;
+const KINDS = Object.keys(WORLDS) as readonly Kind[];
 
 /** @param seed `SEED` of the environment. */
 export async function main(args: readonly string[], seed: string | undefined): Promise<number> {
@@ -32,20 +41,20 @@ export async function main(args: readonly string[], seed: string | undefined): P
   } catch (error) {
     return print(`${(error as Error).message}\n\n${USAGE}`, 2);
   }
-  const { help, docs, list, json, random, seeds, parts, api } = options;
+  const { help, docs, list, json, random, seeds, parts, kind } = options;
   if (help) return print(USAGE, 0);
   if (docs) {
     await renewPage(random ?? 300);
     return print('docs/arena.md is renewed', 0);
   }
   if (parts[0] === 'resource') return apiMain({ ...options, parts: parts.slice(1) });
-  const runs = runsOf(seeds, random, api ? randomApiWorld : randomWorld).filter(({ scene }) => isNamed(scene, parts));
+  const runs = runsOf(seeds, random, kind).filter(({ scene }) => isNamed(scene, parts));
   if (runs.length === 0) return print(`no scene has ${parts.map((part) => `"${part}"`).join(' or ')} in its name`, 2);
   if (list) return print([...new Set(runs.map(({ scene }) => scene.name))].join('\n'), 0);
   const subject = options.subject ? await subjectOf(options.subject) : registry;
   let held = 0;
   for (const { scene, seed, replay } of runs) {
-    const { run, baselines, worse } = await compare(scene, seed, subject, [api ? keeping : breaker]);
+    const { run, baselines, worse } = await compare(scene, seed, subject, [kind === 'api' ? keeping : breaker]);
     if (worse.length === 0) held++;
     if (json) printJson([run, ...baselines], worse);
     else printTable(scene, [run, ...baselines], worse, replay);
@@ -66,6 +75,8 @@ function optionsOf(args: readonly string[], seed: string | undefined) {
       list: flag,
       docs: flag,
       api: flag,
+      machine: flag,
+      load: flag,
       help: flag,
       seeds: { type: 'string', default: seed ?? '1' },
       random: { type: 'string' },
@@ -75,6 +86,7 @@ function optionsOf(args: readonly string[], seed: string | undefined) {
   const replayed = seed !== undefined && parts.length === 0 ? 1 : undefined;
   return {
     ...values,
+    kind: KINDS.find((each) => values[each]),
     parts,
     seeds: values.seeds.split(',').map((text) => integer(text, '--seeds or SEED')),
     random: values.random === undefined ? replayed : integer(values.random, '--random'),
@@ -95,11 +107,12 @@ interface Run {
   readonly replay: string;
 }
 
-function runsOf(seeds: readonly number[], random: number | undefined, worldOf: (seed: number) => Scene): Run[] {
+function runsOf(seeds: readonly number[], random: number | undefined, kind: Kind | undefined): Run[] {
   if (random !== undefined) {
+    const worldOf = kind ? WORLDS[kind] : randomWorld;
     return Array.from({ length: random }, (_, n) => (seeds[0] ?? 1) + n).map((seed) => {
-      const api = worldOf === randomApiWorld ? ' -- --api' : '';
-      return { scene: worldOf(seed), seed, replay: `SEED=${seed} npm run arena${api}` };
+      const option = kind ? ` -- --${kind}` : '';
+      return { scene: worldOf(seed), seed, replay: `SEED=${seed} npm run arena${option}` };
     });
   }
   return Object.values(SCENES)

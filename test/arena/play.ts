@@ -4,7 +4,7 @@ import { seeded } from '../helpers/seeded.mjs';
 import { Experience, type Experienced } from './experience.ts';
 import { MIN, type Scene } from './scene.ts';
 import { Service } from './service.ts';
-import type { Client, Subject } from './subjects.ts';
+import type { Client, Subject, Tools } from './subjects.ts';
 import { scheduleCalls } from './traffic.ts';
 import { VirtualTime } from './virtual-time.ts';
 
@@ -23,15 +23,16 @@ export interface Played extends Experienced {
 }
 
 export async function play(scene: Scene, subject: Subject, seed: number): Promise<Played> {
-  const time = new VirtualTime();
+  const time = new VirtualTime(scene.standstills);
+  const clock = clockOf(scene, time);
   const service = new Service(scene, time, seeded(seed + 1_000));
   const experience = new Experience(scene);
   const { now } = Date;
-  Date.now = () => time.now(); // For libraries that take no clock, such as cockatiel.
+  Date.now = clock.now; // For libraries that take no clock, such as cockatiel.
   try {
     const client = await subject.create({
       fetch: service.fetch,
-      clock: time,
+      clock,
       random: seeded(seed + 2_000),
       scene,
       readSecret: () => service.readSecret(),
@@ -56,6 +57,15 @@ export async function play(scene: Scene, subject: Subject, seed: number): Promis
   } finally {
     Date.now = now;
   }
+}
+
+/** The client's clock, which may differ from that of the service. */
+function clockOf({ clockAheadMs = 0 }: Scene, time: VirtualTime): Tools['clock'] {
+  return {
+    now: () => time.now() - clockAheadMs,
+    monotonic: () => time.monotonic(),
+    setTimeout: (fn, ms) => time.setTimeout(fn, ms),
+  };
 }
 
 /** A call of a tenant: if the API does not accept its token, it rejects that token and asks for another, once. */

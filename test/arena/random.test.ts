@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { compare } from './compare.ts';
 import { randomApiWorld } from './random/api.ts';
 import { randomWorld } from './random/index.ts';
+import { randomLoadWorld } from './random/load.ts';
+import { randomMachineWorld } from './random/machine.ts';
 import { keeping, registry } from './subjects.ts';
 
 /**
@@ -21,5 +23,20 @@ describe('random worlds', () => {
   it.each(apiWorlds)('no healthy tenant is worse off, keep or renew: $scene.name', async ({ seed, scene }) => {
     const { worse } = await compare(scene, seed, registry, [keeping]);
     expect(worse, `replay: SEED=${seed} npm run arena -- --api`).toEqual([]);
+  });
+
+  const machineWorlds = SEEDS.slice(0, 12).map((seed) => ({ seed, scene: randomMachineWorld(seed) }));
+  it.each(machineWorlds)(
+    'no healthy tenant is worse off, whatever the clocks: $scene.name',
+    async ({ seed, scene }) => {
+      const { worse } = await compare(scene, seed, registry);
+      expect(worse, `replay: SEED=${seed} npm run arena -- --machine`).toEqual([]);
+    },
+  );
+
+  const loadWorlds = SEEDS.slice(0, 9).map((seed) => ({ seed, scene: randomLoadWorld(seed) }));
+  it.each(loadWorlds)('no healthy tenant is worse off, whatever fails or slows down: $scene.name', async (world) => {
+    const { worse } = await compare(world.scene, world.seed, registry);
+    expect(worse, `replay: SEED=${world.seed} npm run arena -- --load`).toEqual([]);
   });
 });

@@ -18,6 +18,12 @@ export interface Scene {
   readonly tokenLifeS?: number;
   /** Calls present their token to an API that accepts it or not. One that does not answers 401, and the caller rejects. */
   readonly accepts?: (token: Issued, atMs: number, random: () => number) => boolean;
+  /** How far the service's clock is ahead of the client's. Tokens are JWTs then, answers have a `Date`, and `Retry-After` is one. */
+  readonly clockAheadMs?: number;
+  /** The service returns an owner's token until it ends, with the whole seconds that are left. */
+  readonly repeatsTokens?: true;
+  /** When the client's process stands still. */
+  readonly standstills?: readonly Span[];
   /** The share of reads of the client secret that throw. */
   readonly secretFails?: number;
   /** The most requests at once that the subject is set to, where it can be set; baselines: 32 if it is not. */

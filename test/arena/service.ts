@@ -1,6 +1,15 @@
 /** The scripted token service of a scene, and the count of requests that it did not want. */
 
-import type { Answer, Issued, Request, Rule, Scene, TenantGroup, Unwanted } from './scene.ts';
+import {
+  type Answer,
+  type Issued,
+  type Request,
+  type Rule,
+  type Scene,
+  SEC,
+  type TenantGroup,
+  type Unwanted,
+} from './scene.ts';
 import type { VirtualTime } from './virtual-time.ts';
 
 /** How often a dead key may be asked for. */
@@ -23,7 +32,7 @@ export class Service {
   readonly #groups: ReadonlyMap<string, TenantGroup>;
   /** When each dead key may be asked for again. */
   readonly #quietUntilMs = new Map<string, number>();
-  readonly #issued: { owner: string; issuedMs: number }[] = [];
+  readonly #issued: Omit<Issued, 'isNewest'>[] = [];
   readonly #newestOf = new Map<string, number>();
 
   constructor(scene: Scene, time: VirtualTime, random: () => number) {
@@ -67,7 +76,7 @@ export class Service {
       const cancel = this.#time.at(this.#time.nowMs + answer.ms, () => {
         end();
         if (answer.error) reject(connectionError(answer.error));
-        else resolve(responseOf(answer, answer.body ?? text));
+        else resolve(responseOf({ ...answer, headers: this.#headersOf(answer) }, answer.body ?? text));
       });
       const abort = () => {
         cancel();
@@ -109,14 +118,34 @@ export class Service {
 
   /** A token counts as issued when the request arrives, so that an answer on its way already revokes the token before. */
   #issue(owner: string): string {
-    const number = this.#issued.push({ owner, issuedMs: this.#time.nowMs });
+    const { tokenLifeS = DEFAULT_LIFE_S, repeatsTokens } = this.#scene;
+    const { nowMs } = this.#time;
+    let number = this.#newestOf.get(owner) ?? 0;
+    const endsMs = (this.#issued[number - 1]?.issuedMs ?? Number.NEGATIVE_INFINITY) + tokenLifeS * SEC;
+    const isRepeated = repeatsTokens && nowMs < endsMs;
+    if (!isRepeated) number = this.#issued.push({ owner, issuedMs: nowMs });
     this.#newestOf.set(owner, number);
-    const expires_in = this.#scene.tokenLifeS ?? DEFAULT_LIFE_S;
-    return JSON.stringify({ access_token: `token-${number}`, token_type: 'Bearer', expires_in });
+    const expires_in = isRepeated ? Math.floor((endsMs - nowMs) / SEC) : tokenLifeS;
+    return JSON.stringify({ access_token: this.#valueOf(number, tokenLifeS), token_type: 'Bearer', expires_in });
+  }
+
+  #valueOf(number: number, tokenLifeS: number): string {
+    const { clockAheadMs } = this.#scene;
+    if (clockAheadMs === undefined) return `token-${number}`;
+    const iat = Math.floor((this.#time.now() - this.#time.nowMs + (this.#issued[number - 1]?.issuedMs ?? 0)) / SEC);
+    return `e30.${Buffer.from(JSON.stringify({ iat, exp: iat + tokenLifeS })).toString('base64url')}.token-${number}`;
+  }
+
+  /** With a clock of its own, the service states times by it. */
+  #headersOf({ headers = {} }: Answer): NonNullable<Answer['headers']> {
+    if (this.#scene.clockAheadMs === undefined) return headers;
+    const dateIn = (seconds: number) => new Date(this.#time.now() + seconds * SEC).toUTCString();
+    const { 'retry-after': seconds } = headers;
+    return { ...headers, date: dateIn(0), ...(seconds !== undefined && { 'retry-after': dateIn(Number(seconds)) }) };
   }
 
   #accepts(token: string): boolean {
-    const number = Number(token.slice('token-'.length));
+    const number = Number(token.slice(token.lastIndexOf('-') + 1));
     const issued = this.#issued[number - 1];
     if (!issued) throw new Error(`the service has not issued ${token}`);
     const isNewest = this.#newestOf.get(issued.owner) === number;

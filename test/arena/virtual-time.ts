@@ -1,11 +1,13 @@
 /** Time that passes only from event to event, so that three days take a second and no figure depends on the machine. */
 
 import type { Clock } from '../../src/clock.ts';
+import type { Span } from './scene.ts';
 
 interface Event {
   readonly atMs: number;
   /** Events of one moment run in the order in which they were set. */
   readonly order: number;
+  readonly isTimer: boolean;
   run: (() => void) | undefined;
 }
 
@@ -17,6 +19,12 @@ export class VirtualTime implements Clock {
   #set = 0;
   /** A binary heap; the first event is the next one. */
   readonly #events: Event[] = [];
+  readonly #standstills: readonly Span[];
+
+  /** @param standstills when the process does not run: what falls due meanwhile happens afterwards, timers before all else. */
+  constructor(standstills: readonly Span[] = []) {
+    this.#standstills = standstills;
+  }
 
   /** Milliseconds since the run started. */
   get nowMs(): number {
@@ -32,12 +40,16 @@ export class VirtualTime implements Clock {
   }
 
   setTimeout(fn: () => void, ms: number): () => void {
-    return this.at(this.#nowMs + ms, fn);
+    return this.#add(this.#nowMs + ms, fn, true);
   }
 
   /** Runs `fn` at this time. Returns a function that cancels it. */
   at(atMs: number, fn: () => void): () => void {
-    const event: Event = { atMs: Math.max(atMs, this.#nowMs), order: this.#set++, run: fn };
+    return this.#add(atMs, fn, false);
+  }
+
+  #add(atMs: number, fn: () => void, isTimer: boolean): () => void {
+    const event: Event = { atMs: Math.max(atMs, this.#nowMs), order: this.#set++, isTimer, run: fn };
     const events = this.#events;
     let index = events.push(event) - 1;
     while (index > 0) {
@@ -62,9 +74,25 @@ export class VirtualTime implements Clock {
     const events = this.#events;
     let ran = 0;
     for (let next = events[0]; next && next.atMs <= endMs; next = events[0]) {
-      if (this.#runMillisecond(endMs)) await (++ran % turnEach === 0 ? new Promise(setImmediate) : settled());
+      const standstill = this.#standstills.find(([fromMs, toMs]) => next.atMs >= fromMs && next.atMs < toMs);
+      if (standstill) await this.#thaw(standstill[1]);
+      else if (this.#runMillisecond(endMs)) await (++ran % turnEach === 0 ? new Promise(setImmediate) : settled());
     }
     this.#nowMs = Math.max(this.#nowMs, endMs);
+  }
+
+  /** Runs what fell due before this time, at this time: Node runs timers before it reads what has arrived. */
+  async #thaw(atMs: number): Promise<void> {
+    this.#nowMs = atMs;
+    const late: Event[] = [];
+    while (this.#events[0] && this.#events[0].atMs < atMs) late.push(this.#takeFirst());
+    for (const { isTimer, run } of late) if (isTimer) run?.();
+    await settled();
+    for (const event of late) {
+      if (event.isTimer || !event.run) continue;
+      event.run();
+      await settled();
+    }
   }
 
   /** Runs the events of the next millisecond that has any. Returns whether one had not been cancelled. */

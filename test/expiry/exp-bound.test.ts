@@ -72,6 +72,13 @@ describe('how long a token lives', () => {
     expect(life('opaque', 0, 0, 1_001).lifetimeMs * 0.95).toBeCloseTo(10);
   });
 
+  it('is no longer than was stated, even in its last moment', () => {
+    expect(life(jwt({ iat: 1_000, exp: 1_598 }), 1, undefined, 990)).toMatchObject({
+      lifetimeMs: 1_000,
+      lastMoments: 1,
+    });
+  });
+
   it('is unknown when nothing usable is stated, and ends a row of last moments', () => {
     expect(life('opaque', 0)).toMatchObject({ problem: 'not_positive', lifetimeMs: 300_000, lastMoments: undefined });
     expect(life('opaque', undefined, 3)).toMatchObject({ problem: 'absent', lastMoments: 0 });

@@ -5,7 +5,8 @@
 
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/index.ts';
-import { settle } from '../helpers/manual-clock.ts';
+import { asTimePasses, settle } from '../helpers/manual-clock.ts';
+import { FleetSource, ModelFleet } from '../helpers/model-fleet.ts';
 import { errorOf, keys, scripted } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
@@ -118,6 +119,78 @@ describe('P6', () => {
     expect(source.countFor('late')).toBe(1);
     await registry.getToken('later');
     expect(source.countFor('later')).toBe(2);
+  });
+
+  describe('in a fleet', () => {
+    /** What each owner is answered in turn; its own tokens after that. */
+    function mixingUp(answers: Record<string, readonly string[]>) {
+      const [source, given] = [new FleetSource(), new Map<string, number>()];
+      source.script((call) => {
+        const nth = given.get(call.accessKey) ?? 0;
+        given.set(call.accessKey, nth + 1);
+        call.succeed({
+          token: answers[call.accessKey]?.[nth] ?? `of-${call.accessKey}`,
+          response: { expires_in: 3600 },
+        });
+      });
+      const fleet = new ModelFleet(source);
+      return { fleet, source, first: fleet.replica().registry, second: fleet.replica().registry };
+    }
+
+    it('the token of another owner is neither handed out nor stored, nor given to a replica that waits', async () => {
+      const { fleet, source, second } = mixingUp({ b: ['of-a'] });
+      // Reads slowly, so that the replica that waits would see what it stores before it can drop that.
+      const port = fleet.model.port();
+      const run: typeof port.run = async (script, ...rest) => {
+        if (script.name === 'acquire') await new Promise<void>((resolve) => fleet.clock.setTimeout(resolve, 20));
+        return port.run(script, ...rest);
+      };
+      const first = fleet.replica({ redis: { ...port, run } }).registry;
+      await asTimePasses(first.getToken('a'), fleet.clock);
+      const leading = first.getToken('b');
+      await fleet.pass(20, 10);
+      const calls = [leading, second.getToken('b')];
+      await fleet.pass(500, 10);
+      expect((await Promise.all(calls)).map(({ value }) => value)).toEqual(['of-b', 'of-b']);
+      expect((await fleet.replica().registry.getToken('b')).value).toBe('of-b');
+      expect(source.countFor('b')).toBe(2);
+    });
+
+    it('the token of another owner is not handed out if both answers arrive in the same turn', async () => {
+      const { fleet, source, first } = mixingUp({});
+      source.script(undefined);
+      const calls = [first.getToken('a'), first.getToken('b')];
+      await settle();
+      source.call(0).succeed({ token: 'of-a' });
+      source.call(1).succeed({ token: 'of-a' });
+      await settle();
+      source.call(2).succeed({ token: 'of-b' });
+      await fleet.pass(500, 10);
+      expect((await Promise.all(calls)).map(({ value }) => value)).toEqual(['of-a', 'of-b']);
+      expect((await fleet.replica().registry.getToken('b')).value).toBe('of-b');
+    });
+
+    it('a replica that knows the owner of a shared token asks for another one, which every replica gets', async () => {
+      const { fleet, source, first, second } = mixingUp({ b: ['of-a'] });
+      expect((await second.getToken('b')).value).toBe('of-a');
+      await first.getToken('a');
+      expect((await first.getToken('b')).value).toBe('of-b');
+      await fleet.pass(500, 10);
+      expect((await second.getToken('b')).value).toBe('of-b');
+      expect(source.countFor('b')).toBe(2);
+    });
+
+    it('two keys of one owner cost one request more in each replica', async () => {
+      const { fleet, source, first, second } = mixingUp({ b: Array(20).fill('of-a') });
+      for (let round = 0; round < 5; round++) {
+        for (const registry of [first, second]) {
+          for (const owner of ['a', 'b']) expect((await registry.getToken(owner)).value).toBe('of-a');
+          await fleet.pass(500, 10);
+        }
+      }
+      expect(source.countFor('a')).toBe(1);
+      expect(source.countFor('b')).toBeLessThanOrEqual(4);
+    });
   });
 
   it('three tokens in a row that worked are rejected early: warned of once a minute that something else gets tokens', async () => {

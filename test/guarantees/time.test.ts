@@ -218,6 +218,20 @@ describe('P4', () => {
     expect(registry.stats().failures).toBe(0);
   });
 
+  it('a request that is asked for again takes another turn where requests are paced', async () => {
+    const { registry, clock, source } = scripted({ requestsPerSecond: 1 });
+    const waiting = registry.getToken('owner');
+    await settle();
+    clock.suspend(HOUR);
+    source.call(0).fail(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }));
+    await settle();
+    expect(source.calls.length).toBe(1);
+    clock.advance(SECOND);
+    await settle();
+    source.call(1).succeed();
+    expect((await waiting).value).toContain('token-1');
+  });
+
   it("a process that stands still again gets today's error", async () => {
     const { registry, clock, source } = scripted({ requestTimeoutMs: 10_000 });
     const waiting = registry.getToken('owner');
@@ -230,6 +244,33 @@ describe('P4', () => {
     await expect(waiting).rejects.toMatchObject({ code: 'endpoint_unavailable' });
     expect(source.calls.length).toBe(2);
     expect(registry.stats().failures).toBe(1);
+  });
+
+  it.each([
+    ['a limit noticed', 2_500, true],
+    ['no limit has noticed yet', MINUTE, false],
+  ])('an answer that was read after a standstill that %s is no latency', async (_, ms, isNoticed) => {
+    const { registry, clock, source } = scripted();
+    for (const owner of ['first', 'second']) {
+      const waiting = registry.getToken(owner);
+      await settle();
+      clock.advance(50);
+      if (owner === 'second') clock.block(ms);
+      if (isNoticed) clock.advance(0);
+      source.call(-1).succeed({ response: { expires_in: 600 } });
+      await waiting;
+      expect(registry.stats().latencyMs).toBe(50);
+    }
+  });
+
+  it('the latency of the first answer counts even after a standstill, because no other is known', async () => {
+    const { registry, clock, source } = scripted();
+    const waiting = registry.getToken('owner');
+    await settle();
+    clock.block(MINUTE);
+    source.call(0).succeed({ response: { expires_in: 600 } });
+    await waiting;
+    expect(registry.stats().latencyMs).toBe(MINUTE);
   });
 
   it('time in which the process stood still is no waiting in the queue', async () => {

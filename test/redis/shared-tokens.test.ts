@@ -573,6 +573,19 @@ describe('leaders', () => {
     expect(fleet.source.calls).toHaveLength(2);
   });
 
+  it('a replica whose policy throws for a shared token requests its own', async () => {
+    const fleet = new ModelFleet();
+    await fleet.replica().registry.getToken(KEY);
+    const expiry = {
+      lifetimeMs: () => {
+        throw new Error('policy');
+      },
+    };
+    const { registry, shared } = fleet.replica({ registry: { expiry } });
+    await expect(registry.getToken(KEY)).rejects.toMatchObject({ code: 'source_failed' });
+    expect(shared.stats()).toMatchObject({ shared: 0, leader: 1 });
+  });
+
   it('a leader whose token is too large to share, or whose policy throws, gives the lease back', async () => {
     const large = new FleetSource((call) => call.succeed({ response: { padding: 'x'.repeat(200_000) } }));
     const fleet = new ModelFleet(large);

@@ -93,6 +93,12 @@ export const BROKEN_CORES = {
     ['the end of a request starts no other', '    this.#scheduler.react(now, message);\n', ''],
   ],
   'registry/requests': [
+    [
+      'no request goes over a new connection',
+      'freshConnection: failures >= FAILURES_BEFORE_NEW_CONNECTION || this.scheduler.isTrial(flight)',
+      'freshConnection: false',
+    ],
+    ['what is asked again keeps to no pace', 'this.scheduler.health.pace.nextStartMs > now.monotonicMs', 'false'],
     ['close leaves callers waiting', 'this.#waiters.reject(flight, closedError(flight.slot.owner, now));', ''],
   ],
   'registry/scheduler': [

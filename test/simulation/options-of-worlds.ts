@@ -37,7 +37,7 @@ export function drawProfile(random: Random): Profile {
     jwt: random.chance(0.2),
     clockAheadMs: random.pick([undefined, undefined, 0, -600_000, 86_400_000]),
     lifetimeMs: random.pick([1_000, 5_000, 60_000, 600_000, 3_600_000, 3_600_000, 40 * 86_400_000]),
-    stated: random.pick(['seconds', 'seconds', 'seconds', 'text', 'absent', 'odd'] as const),
+    stated: random.pick(['seconds', 'seconds', 'left', 'text', 'absent', 'odd'] as const),
     timeoutMs: random.pick([1_000, 10_000, 10_000]),
     latencyMs: random.pick([2, 50, 500, 3_000]),
   };

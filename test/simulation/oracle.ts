@@ -239,8 +239,8 @@ export class Oracle {
     this.#lastFailureMs = this.world.clock.monotonicMs;
     this.#requests.ended(owner, mark);
     const calls = [...this.pending].filter((call) => call.owner === owner);
-    const stoodStill = this.world.clock.timelineMs - mark.sentTimelineMs > STANDSTILL_MS;
-    this.#requests.failed(owner, calls, stoodStill);
+    const hasStoodStill = this.world.clock.timelineMs - mark.sentTimelineMs > STANDSTILL_MS;
+    this.#requests.failed(owner, calls, hasStoodStill);
     const isOwners = !mark.mayBeTrial && this.#requests.isOfOneGeneration(owner);
     const leastMs = (isOwners && error instanceof OwnerTokenError && error.retryAfterMs) || 0;
     this.#lastFailure = { owner, leastMs };

@@ -47,7 +47,8 @@ export interface Profile {
   /** How far the service's clock is ahead of ours; undefined if its answers do not say. */
   readonly clockAheadMs: number | undefined;
   readonly lifetimeMs: number;
-  readonly stated: 'seconds' | 'text' | 'absent' | 'odd';
+  /** `left`: the whole seconds that are left of it, 0 in the last one. */
+  readonly stated: 'seconds' | 'text' | 'left' | 'absent' | 'odd';
   readonly timeoutMs: number;
   readonly latencyMs: number;
 }
@@ -61,6 +62,8 @@ export class ServiceModel {
   readonly ofOwner = new Map<number, Fault>();
   readonly revokedKeys = new Set<number>();
   secretMatches = true;
+  /** What happens to requests over the present connections, which lead to a host that is gone. Only a new one ends that. */
+  sinceMove: Fault;
   /** The share of calls that the API refuses whatever the token. */
   refusedShare = 0;
   profile: Profile;
@@ -154,7 +157,7 @@ export class ServiceModel {
   #receive(oracle: Oracle, accessKey: string, request: TokenRequest): Promise<IssuedToken> {
     const owner = oracle.ownerOf(accessKey);
     const mark = oracle.asks(owner, request);
-    const fault = this.#faultFor(owner);
+    const fault = this.#faultFor(owner, request);
     oracle.world.trace(`${oracle.index} asks for ${owner}: ${request.reason}, ${fault ?? 'no fault'}`);
     if (fault === 'throws') {
       oracle.answered(owner, undefined, mark);
@@ -180,7 +183,8 @@ export class ServiceModel {
     });
   }
 
-  #faultFor(owner: number): Fault {
+  #faultFor(owner: number, { freshConnection }: TokenRequest): Fault {
+    if (this.sinceMove && !freshConnection) return this.sinceMove;
     const own = this.ofOwner.get(owner);
     if (own) return own;
     if (!this.secretMatches) return 'invalid-client';
@@ -206,8 +210,10 @@ export class ServiceModel {
       asked.resolve(this.#random.pick(UNUSABLE_GRANTS) as IssuedToken);
       return;
     }
+    // The idle connections are closed.
+    if (asked.request.freshConnection) this.sinceMove = undefined;
     const token = this.#tokenFor(asked);
-    const response = { access_token: token.value, expires_in: this.#statedLifetime() };
+    const response = { access_token: token.value, expires_in: this.#statedLifetime(token) };
     oracle.granted(asked, token.value);
     asked.resolve({
       token: token.value,
@@ -254,13 +260,15 @@ export class ServiceModel {
     return `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.${signature}`;
   }
 
-  #statedLifetime(): unknown {
+  #statedLifetime({ endsMs }: Issued): unknown {
     const seconds = this.profile.lifetimeMs / 1000;
     switch (this.profile.stated) {
       case 'seconds':
         return seconds;
       case 'text':
         return String(seconds);
+      case 'left':
+        return Math.floor((endsMs - this.#realMs()) / 1000);
       case 'absent':
         return undefined;
       case 'odd':

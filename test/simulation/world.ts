@@ -210,7 +210,7 @@ export class World implements WorldParts {
     const random = this.random;
     const service = random.pick(this.services);
     const owner = random.below(this.keys.length);
-    switch (random.below(8)) {
+    switch (random.below(9)) {
       case 0:
       case 1:
         service.general = {
@@ -236,11 +236,14 @@ export class World implements WorldParts {
       case 7:
         service.refusedShare = random.pick([0, 0.1, 0.5, 1]);
         break;
+      case 8:
+        service.sinceMove = random.pick(['reset', 'unreached', 'hang']);
+        break;
     }
     if (this.#options.always) service.general = { fault: this.#options.always, share: 1 };
-    const { general, secretMatches, refusedShare } = service;
+    const { general, secretMatches, refusedShare, sinceMove } = service;
     this.trace(
-      `faults change: ${general.fault} ${general.share}, secret ${secretMatches}, API refuses ${refusedShare}`,
+      `faults change: ${general.fault} ${general.share}, secret ${secretMatches}, API refuses ${refusedShare}, connections ${sinceMove}`,
     );
   }
 
