@@ -3,8 +3,12 @@ import { fileURLToPath } from 'node:url';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { bundlePage, LIVE_VIEW, PORTAL, pagePlugin } from './src/picture/bundle.ts';
 
-/** Played once in CI and not on every line of Node, because it runs in virtual time and no figure depends on the machine. */
-const ARENA = ['test/arena/{scenes,random,resource}.test.ts'];
+/** Long worlds in virtual time. CI plays them once and not on every line of Node, because no figure depends on the machine. */
+const ARENA = [
+  'test/arena/{scenes,random,resource}.test.ts',
+  'test/expiry/learned-lifetime-worlds.test.ts',
+  'test/live-view/incidents.test.ts',
+];
 
 /** Slower tests of what Node itself may change: sockets, clients of Redis, printed errors. They run on every line of Node. */
 const PLATFORM = [
@@ -91,7 +95,7 @@ export default defineConfig({
         },
       },
       {
-        // `npm run test:arena`: no healthy tenant fares worse than with plain p-limit and lru-cache.
+        // `npm run test:arena`: above all, no healthy tenant fares worse than with plain p-limit and lru-cache.
         extends: true,
         test: { name: 'arena', pool: 'threads', isolate: false, include: ARENA },
       },
