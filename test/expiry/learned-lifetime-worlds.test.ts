@@ -76,14 +76,17 @@ describe('odd services', () => {
     alone = (await run(world)).counts;
   });
 
-  it.each(Object.entries(oddAnswers))('%s: a fifth of the owners does not decide for the others', async (_, oddAnswer) => {
-    for (const odd of [3, 13]) {
-      const { counts } = await run({ ...world, owners: 50 + odd, odd, oddAnswer });
-      for (const [phase, { requests, outlived, calls }] of counts.entries()) {
-        const { requests: without } = alone[phase] as WorldCounts;
-        expect(requests / without, `${odd} odd owners`).toBeLessThanOrEqual(1.2);
-        expect(outlived / calls).toBeLessThanOrEqual(0.005);
+  it.each(Object.entries(oddAnswers))(
+    '%s: a fifth of the owners does not decide for the others',
+    async (_, oddAnswer) => {
+      for (const odd of [3, 13]) {
+        const { counts } = await run({ ...world, owners: 50 + odd, odd, oddAnswer });
+        for (const [phase, { requests, outlived, calls }] of counts.entries()) {
+          const { requests: without } = alone[phase] as WorldCounts;
+          expect(requests / without, `${odd} odd owners`).toBeLessThanOrEqual(1.2);
+          expect(outlived / calls).toBeLessThanOrEqual(0.005);
+        }
       }
-    }
-  });
+    },
+  );
 });

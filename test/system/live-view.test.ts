@@ -390,7 +390,10 @@ describe.skipIf(skipsBrowser)('in Chromium', { timeout: 60_000 }, () => {
     },
   );
 
-  it.each(Object.entries(INCIDENTS))(
+  // One each of the endpoint, of the queue and of single owners. What the page is sent in the others: `live-view/incidents`.
+  const SHOWN = ['the service is down, and all tokens have ended', 'a storm of 429s', 'a few keys are dead'] as const;
+
+  it.each(SHOWN.map((name) => [name, INCIDENTS[name]] as const))(
     'the live view answers in an incident who does not work, why, since when, until when, whose fault it is and what to do: %s',
     async (_, incident) => {
       await playIncident(incident, async ({ registry, view, time, last }) => {
