@@ -10,6 +10,13 @@ const ARENA = [
   'test/live-view/incidents.test.ts',
 ];
 
+/** In virtual time too, and part of `npm test`: the other lines of Node skip these as well (`OTHER_LINE=1`). */
+const VIRTUAL_TIME = [
+  'test/guarantees/{attribution,do-no-harm,failure-scopes,flow,long-queues,refresh-ahead}.test.ts',
+  'test/sandbox/state/*.test.ts',
+  'test/simulation/*.test.ts',
+];
+
 /** Slower tests of what Node itself may change: sockets, clients of Redis, printed errors. They run on every line of Node. */
 const PLATFORM = [
   'test/cli/{commands,network}.test.ts',
@@ -72,7 +79,10 @@ export default defineConfig({
           pool: 'threads',
           isolate: false,
           include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, ...PLATFORM, ...FLEET, ...SYSTEM, ...ARENA],
+          exclude: [
+            ...[...configDefaults.exclude, ...PLATFORM, ...FLEET, ...SYSTEM, ...ARENA],
+            ...(process.env.OTHER_LINE ? VIRTUAL_TIME : []),
+          ],
         },
       },
       {
