@@ -25,7 +25,6 @@ describe('got', () => {
   };
 
   adapterSuite({
-    name: 'got',
     makeClient,
     causeOf: (thrown) => (thrown as RequestError).cause ?? thrown,
     raw: {
