@@ -3,8 +3,19 @@ import { fileURLToPath } from 'node:url';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { bundlePage, LIVE_VIEW, PORTAL, pagePlugin } from './src/picture/bundle.ts';
 
-/** Played once in CI and not on every line of Node, because it runs in virtual time and no figure depends on the machine. */
-const ARENA = ['test/arena/{scenes,random,resource}.test.ts'];
+/** Long worlds in virtual time. CI plays them once and not on every line of Node, because no figure depends on the machine. */
+const ARENA = [
+  'test/arena/{scenes,random,resource}.test.ts',
+  'test/expiry/learned-lifetime-worlds.test.ts',
+  'test/live-view/incidents.test.ts',
+];
+
+/** In virtual time too, and part of `npm test`: the other lines of Node skip these as well (`OTHER_LINE=1`). */
+const VIRTUAL_TIME = [
+  'test/guarantees/{attribution,do-no-harm,failure-scopes,flow,long-queues,refresh-ahead}.test.ts',
+  'test/sandbox/state/*.test.ts',
+  'test/simulation/*.test.ts',
+];
 
 /** Slower tests of what Node itself may change: sockets, clients of Redis, printed errors. They run on every line of Node. */
 const PLATFORM = [
@@ -68,7 +79,10 @@ export default defineConfig({
           pool: 'threads',
           isolate: false,
           include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, ...PLATFORM, ...FLEET, ...SYSTEM, ...ARENA],
+          exclude: [
+            ...[...configDefaults.exclude, ...PLATFORM, ...FLEET, ...SYSTEM, ...ARENA],
+            ...(process.env.OTHER_LINE ? VIRTUAL_TIME : []),
+          ],
         },
       },
       {
@@ -91,7 +105,7 @@ export default defineConfig({
         },
       },
       {
-        // `npm run test:arena`: no healthy tenant fares worse than with plain p-limit and lru-cache.
+        // `npm run test:arena`: above all, no healthy tenant fares worse than with plain p-limit and lru-cache.
         extends: true,
         test: { name: 'arena', pool: 'threads', isolate: false, include: ARENA },
       },

@@ -60,8 +60,8 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
 /** Tests without a file of the same name in `src`. */
 const OTHER_TESTS = [
   ...['architecture', 'conventions', 'docs', 'monitoring', 'packaging', 'polluted-names', 'secrets', 'types'],
-  // What the page says in whole incidents.
-  ...['workflows', 'live-view/incidents'],
+  // In virtual time: what the page says in whole incidents, and what a policy comes to.
+  ...['workflows', 'live-view/incidents', 'expiry/learned-lifetime-worlds'],
 ];
 
 /** Folders of `test` without a folder of the same name in `src`. */

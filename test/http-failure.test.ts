@@ -34,13 +34,13 @@ describe('Retry-After', () => {
     ['2030-01-01T01:02:00.5+01:00', 120_500],
     [String(NOW_MS / 1_000 + 120), 120_000],
     [String(NOW_MS / 1_000 - 120), 0],
-  ])('a Retry-After of %j is %i ms', (value, expected) => {
+  ])('of %j is %i ms', (value, expected) => {
     expect(retryAfterMsOf({ retryAfter: value }, NOW_MS)).toBe(expected);
     const date = new Date(NOW_MS).toUTCString();
     expect(retryAfterMsOf({ retryAfter: value, date }, NOW_MS - 9e8)).toBe(expected);
   });
 
-  it('a Retry-After counts from our clock if the Date of the response cannot be read', () => {
+  it('counts from our clock if the Date of the response cannot be read', () => {
     expect(retryAfterMsOf({ retryAfter: 'Tue, 01 Jan 2030 00:02:00 GMT', date: 'today' }, NOW_MS)).toBe(120_000);
   });
 
@@ -56,11 +56,11 @@ describe('Retry-After', () => {
     '2030-01-01T00:02:00',
     'Tue, 99 Foo 2030 00:02:00 GMT',
     undefined,
-  ])('a Retry-After of %j is nothing', (value) => {
+  ])('of %j is nothing', (value) => {
     expect(retryAfterMsOf({ retryAfter: value }, NOW_MS)).toBeUndefined();
   });
 
-  it('a Retry-After takes no time to read, however long it is', () => {
+  it('takes no time to read, however long it is', () => {
     for (const value of [`1${' '.repeat(1e6)}x`, `${'a '.repeat(1e6)}00:00:00`, `a${' '.repeat(1e6)}00:00`]) {
       expect(retryAfterMsOf({ retryAfter: value, date: value }, NOW_MS)).toBeUndefined();
     }

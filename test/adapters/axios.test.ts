@@ -56,7 +56,6 @@ const failureOf = async (call: Promise<unknown>): Promise<AxiosError> => {
 
 describe('axios', () => {
   adapterSuite({
-    name: 'axios',
     makeClient,
     causeOf,
     raw: {
@@ -231,7 +230,6 @@ describe('an axios instance of all owners', () => {
   const twoTenants = () => ({ acme: new NumberedTokens(), beta: new NumberedTokens(5) });
 
   adapterSuite({
-    name: 'a shared axios instance',
     makeClient: (call) => {
       const client = axios.create();
       attachOwnerTokens(axios, client, () => call);

@@ -41,7 +41,6 @@ describe('undici', () => {
     );
 
   adapterSuite({
-    name: 'undici',
     makeClient,
     raw: {
       request: (call, url, options) =>

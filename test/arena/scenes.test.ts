@@ -9,7 +9,7 @@ import { registry } from './subjects.ts';
 const SEED = Number(process.env.SEED ?? 1);
 const PAGE = readFileSync('docs/arena.md', 'utf8');
 
-describe.each(Object.entries(SCENES))('%s', (_heading, scenes) => {
+describe.each(Object.entries(SCENES))('O1 %s', (_heading, scenes) => {
   it.each(scenes)(
     'no healthy tenant is worse off than with plain p-limit and lru-cache, as docs/arena.md says: $name',
     async (scene) => {

@@ -49,23 +49,23 @@ const failureOf = async (call: Promise<unknown>) => {
   return error as OwnerTokenError;
 };
 
-adapterSuite({
-  name: 'ownerFetch',
-  makeClient:
-    (call) =>
-    async (url, { body, ...init } = {}) => {
-      const sent =
-        body instanceof Readable ? { body: Readable.toWeb(body) as ReadableStream, duplex: 'half' } : { body };
-      const response = await call(url, { ...init, ...sent } as RequestInit);
-      return { status: response.status, body: await response.text() };
+describe('ownerFetch', () =>
+  adapterSuite({
+    makeClient:
+      (call) =>
+      async (url, { body, ...init } = {}) => {
+        const sent =
+          body instanceof Readable ? { body: Readable.toWeb(body) as ReadableStream, duplex: 'half' } : { body };
+        const response = await call(url, { ...init, ...sent } as RequestInit);
+        return { status: response.status, body: await response.text() };
+      },
+    raw: {
+      'the global fetch': (call, url, { signal, ca, timeoutMs = 300_000 }) => {
+        const dispatcher = new undici.Agent({ connect: { ca }, headersTimeout: timeoutMs });
+        return call(url, { signal, dispatcher } as object);
+      },
     },
-  raw: {
-    'the global fetch': (call, url, { signal, ca, timeoutMs = 300_000 }) => {
-      const dispatcher = new undici.Agent({ connect: { ca }, headersTimeout: timeoutMs });
-      return call(url, { signal, dispatcher } as object);
-    },
-  },
-});
+  }));
 
 describe('the token of a call', () => {
   it('replaces an Authorization header of the caller, whose objects are left alone', async () => {

@@ -5,7 +5,7 @@ import { runCommand } from '../helpers/terminal.ts';
 const CANARIES = { OTR_CLIENT_ID: 'canary-id', OTR_CLIENT_SECRET: 'canary-secret', OTR_ACCESS_KEY: 'canary-key' };
 
 describe.each(['token', 'doctor'])('%s', (command) => {
-  it(`${command} names all missing variables at once`, async () => {
+  it('names all missing variables at once', async () => {
     const { code, err } = await runCommand([command], { OTR_CLIENT_ID: 'x', OTR_ACCESS_KEY: '' });
     expect(code).toBe(2);
     expect(err).toContain('not set in the environment: OTR_BASE_URL, OTR_CLIENT_SECRET, OTR_ACCESS_KEY');

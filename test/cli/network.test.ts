@@ -46,13 +46,13 @@ async function startService(mutual: boolean) {
 }
 
 describe.each(['token', 'doctor'])('%s', (command) => {
-  it(`${command} trusts a private CA with --ca, and only then`, async () => {
+  it('trusts a private CA with --ca, and only then', async () => {
     await using service = await startService(false);
     expect((await runCommand([command], service.env)).code).toBe(1);
     expect((await runCommand([command, ...CA], service.env)).code).toBe(0);
   });
 
-  it(`${command} presents a client certificate with --cert and --key`, async () => {
+  it('presents a client certificate with --cert and --key', async () => {
     await using service = await startService(true);
     const refused = await runCommand([command, ...CA], service.env);
     expect(refused.code).toBe(1);
@@ -68,7 +68,7 @@ describe.each(['token', 'doctor'])('%s', (command) => {
       ['--cert', file('bad.pem', '-----BEGIN CERTIFICATE-----\ncanary'), '--key', file('k', LOOPBACK_KEY)],
       'no usable certificate or key',
     ],
-  ])(`${command} explains why it refuses %j`, async (args, expected) => {
+  ])('explains why it refuses %j', async (args, expected) => {
     const { code, err } = await runCommand([command, ...args], {
       ...CANARIES,
       OTR_BASE_URL: 'https://example.invalid',

@@ -1,4 +1,4 @@
-/** What the policy makes of single tokens, and what it comes to in a world whose service does not tell its lifetime. */
+/** What the policy makes of single tokens. What it comes to in whole worlds: `learned-lifetime-worlds.test.ts`. */
 
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -9,9 +9,6 @@ import type {
   LearnedLifetimeOptions,
   LearnedLifetimeSnapshot,
 } from '../../src/expiry/learned-lifetime-types.ts';
-import type { ExpiryPolicy } from '../../src/expiry/lifetime.ts';
-import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
-import { runWorld, type World, type WorldCounts } from '../bench/learned-lifetime/world.mjs';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -320,85 +317,3 @@ function problemsOf(options: LearnedLifetimeOptions): string {
   }
   return '';
 }
-
-describe('in a world with a registry', () => {
-  /** Half the owners of the benchmark's worlds: half the evidence, in half the time. */
-  const run = <P extends ExpiryPolicy>(world: Omit<World<P>, 'makeRegistry'>) =>
-    runWorld<P>({ owners: 50, ...world, makeRegistry: (options) => new OwnerTokenRegistry(options) });
-
-  /** Token requests for one of a policy that knows the lifetime, and the share of calls whose token had outlived it. */
-  async function compare(world: Omit<World<ExpiryPolicy>, 'makeRegistry' | 'policyFor'>, learned = learnedLifetime()) {
-    const knowing = await run({ ...world, policyFor: (hiddenMs) => ({ lifetimeMs: hiddenMs }) });
-    const learning = await run({ ...world, policyFor: () => learned });
-    return learning.counts.map(({ calls, requests, outlived }, phase) => ({
-      requests: requests / (knowing.counts[phase] as WorldCounts).requests,
-      outlived: outlived / calls,
-    }));
-  }
-
-  it.each([
-    ['30 s', 30_000],
-    ['5 min', 5 * MINUTE_MS],
-    ['1 h', HOUR_MS],
-    ['24 h', DAY_MS],
-  ])('a hidden lifetime of %s is learned, and learned again when it halves and doubles', async (_, lifetimeMs) => {
-    const phases = [1, 1, 0.5, 0.5, 1, 1].map((factor) => ({ lifetimeMs: lifetimeMs * factor, lifetimes: 10 }));
-    const measured = await compare({ phases });
-    for (const phase of [1, 3, 5]) {
-      expect(measured[phase]?.requests).toBeLessThanOrEqual(1.3);
-      expect(measured[phase]?.outlived).toBeLessThanOrEqual(0.005);
-    }
-  });
-
-  it.each([
-    ['5 min', 5 * MINUTE_MS],
-    ['1 h', HOUR_MS],
-    ['24 h', DAY_MS],
-  ])('an API that refuses all owners for five minutes teaches nothing: a lifetime of %s', async (_, lifetimeMs) => {
-    const fromMs = 5.5 * lifetimeMs;
-    const untilMs = fromMs + 5 * MINUTE_MS;
-    for (const callsPerLifetime of [10, 60]) {
-      let beforeMs = 0;
-      const since: number[] = [];
-      await run({
-        phases: [{ lifetimeMs, lifetimes: 8 }],
-        callsPerLifetime,
-        revoked: 0,
-        spurious: 0,
-        policyFor: () => learnedLifetime(),
-        refuses: (nowMs) => nowMs >= fromMs && nowMs < untilMs,
-        onCall: (nowMs, policy) => {
-          if (nowMs < fromMs) beforeMs = estimateOf(policy);
-          else if (nowMs < untilMs + lifetimeMs) since.push(estimateOf(policy) / beforeMs);
-        },
-      });
-      expect(Math.min(...since), `${callsPerLifetime} calls`).toBeGreaterThanOrEqual(0.9);
-      expect(Math.max(...since), `${callsPerLifetime} calls`).toBeLessThanOrEqual(1.1);
-    }
-  });
-
-  /** Whether a call of an odd owner is accepted, by the age of its token and a random number. */
-  const oddAnswers: Record<string, (ageMs: number, random: number) => boolean> = {
-    'refuse any token older than 20 s': (ageMs) => ageMs < 20_000,
-    'refuse any token older than half its life': (ageMs) => ageMs < HOUR_MS / 2,
-    'refuse every second call': (_, random) => random < 0.5,
-    'refuse every call': () => false,
-    'accept tokens that have ended': () => true,
-  };
-  for (const [what, oddAnswer] of Object.entries(oddAnswers)) {
-    it(`services that ${what} for 1, 5 or 20 % of owners do not decide the lifetime of the others`, async () => {
-      const phases = [3, 4].map((lifetimes) => ({ lifetimeMs: HOUR_MS, lifetimes }));
-      const world = { phases, callsPerLifetime: 100, policyFor: () => learnedLifetime() };
-      const alone = await run(world);
-      for (const odd of [1, 3, 13]) {
-        const { counts } = await run({ ...world, owners: 50 + odd, odd, oddAnswer });
-        for (const [phase, { requests, outlived, calls }] of counts.entries()) {
-          expect(requests / (alone.counts[phase] as WorldCounts).requests, `${odd} odd owners`).toBeLessThanOrEqual(
-            1.2,
-          );
-          expect(outlived / calls).toBeLessThanOrEqual(0.005);
-        }
-      }
-    });
-  }
-});

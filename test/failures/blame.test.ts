@@ -254,6 +254,11 @@ describe('a check by canaries', () => {
   it.each<[string, () => Story, unknown[]]>([
     ['if the first canary fails, another one is asked', () => checking().trialFails('y'), ['checking', '', 1, true]],
     [
+      'if the failure of a canary is put at the endpoint, no other canary is asked',
+      () => checking().trialFails('y', errorWith({ failureScope: 'endpoint' })),
+      ['open', '', 0, false],
+    ],
+    [
       'if the first canary is slow, another one is asked',
       () => checking().slow('y', { isTrial: true }),
       ['checking', '', 0, true],

@@ -86,19 +86,19 @@ async function read(client: string, answer: Answer, { url = service.url, timeout
 const READS_BODIES = Object.keys(CLIENTS).filter((client) => client !== 'ky');
 
 describe.each(Object.keys(CLIENTS))('an error of %s', (client) => {
-  it(`an error of ${client} that tells of an outage is one, with its Retry-After`, async () => {
+  it('that tells of an outage is one, with its Retry-After', async () => {
     for (const code of [500, 503]) {
       const error = await read(client, json(code, { error: 'server_error' }, { 'Retry-After': '7' }));
       expect(error).toMatchObject({ code: 'endpoint_unavailable', status: code, retryAfterMs: 7_000 });
     }
   });
 
-  it(`an error of ${client} that tells of a rate limit is one, until the date in its Retry-After`, async () => {
+  it('that tells of a rate limit is one, until the date in its Retry-After', async () => {
     const error = await read(client, status(429, '', { 'retry-after': 'Tue, 01 Jan 2030 00:00:30 GMT' }));
     expect(error).toMatchObject({ code: 'rate_limited', status: 429, retryAfterMs: 30_000, failedAtMs: NOW_MS });
   });
 
-  it(`an error of ${client} that refuses the client or the owner does so by its OAuth code`, async () => {
+  it('that refuses the client or the owner does so by its OAuth code', async () => {
     const refused = await read(client, json(401, { error: 'invalid_client' }));
     const ofOwner = await read(client, json(400, { error: 'invalid_grant' }));
     const isRead = READS_BODIES.includes(client);
@@ -109,7 +109,7 @@ describe.each(Object.keys(CLIENTS))('an error of %s', (client) => {
     );
   });
 
-  it(`an error of ${client} without a connection, or with a broken one, is endpoint_unavailable`, async () => {
+  it('without a connection, or with a broken one, is endpoint_unavailable', async () => {
     expect(await read(client, reset())).toMatchObject({ code: 'endpoint_unavailable', status: undefined });
     const { url } = service;
     await service.close();
@@ -117,11 +117,11 @@ describe.each(Object.keys(CLIENTS))('an error of %s', (client) => {
     service = await LoopbackService.start();
   });
 
-  it(`an error of ${client} from a service that does not answer in time is endpoint_unavailable`, async () => {
+  it('from a service that does not answer in time is endpoint_unavailable', async () => {
     expect(await read(client, silence(), { timeoutMs: 50 })).toMatchObject({ code: 'endpoint_unavailable' });
   });
 
-  it(`an error of ${client} holds nothing that was sent or answered`, async () => {
+  it('holds nothing that was sent or answered', async () => {
     const echo: Answer = (call) =>
       json(400, { error: 'owner_canary', sent: call.body }, { 'x-echo': accessKey, 'retry-after': accessKey })(call);
     const error = await read(client, echo);

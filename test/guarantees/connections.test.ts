@@ -50,8 +50,8 @@ const OVER: [string, Answer][] = [
   ['nothing but its end', end()],
 ];
 
-describe.each(OVER)('a used connection that answers %s', (what, answer) => {
-  it(`a used connection that answers ${what} costs no call`, async () => {
+describe.each(OVER)('a used connection that answers %s', (_what, answer) => {
+  it('costs no call', async () => {
     service.always(onceUsed(answer));
     await using registry = new OwnerTokenRegistry({ source: endpoint });
     for (let owner = 0; owner < 10; owner++) {
@@ -61,7 +61,7 @@ describe.each(OVER)('a used connection that answers %s', (what, answer) => {
     expect(registry.stats().failures).toBe(0);
   });
 
-  it(`a used connection that answers ${what} costs no call with an agent of the user's either`, async () => {
+  it("costs no call with an agent of the user's either", async () => {
     const agent = new http.Agent({ keepAlive: true });
     endpoint = endpointWith({ agent });
     service.always(onceUsed(answer));

@@ -1,11 +1,7 @@
-/** O. First, do no harm: what one owner, a trickle of failures, an outage or a limit may cost the others. */
+/** O. First, do no harm: what one owner, a trickle of failures, an outage or a limit may cost the others. O1 is the arena's. */
 
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/index.ts';
-import { judge } from '../arena/judge.ts';
-import { play } from '../arena/play.ts';
-import { SCENES } from '../arena/scenes/index.ts';
-import { plain, registry as withRegistry } from '../arena/subjects.ts';
 import { type ManualClock, settle } from '../helpers/manual-clock.ts';
 import { keys, scripted, shut } from '../helpers/registries.ts';
 import { type ScriptedCall, ScriptedSource } from '../helpers/scripted-source.ts';
@@ -81,17 +77,6 @@ function stage(toFail: (key: string) => Fail | undefined, options: Parameters<ty
   };
   return { registry, clock, counts, outcomes, call, pass };
 }
-
-describe('O1', () => {
-  it.each(['One tenant out of order', 'Lone failures', 'Dead keys', 'Outages', 'Limits', 'Latency and volume'])(
-    '%s: nobody is served less or later than without a registry, in the first scene of the arena',
-    async (group) => {
-      const [scene] = SCENES[group] ?? [];
-      if (!scene) throw new Error(`no scene: ${group}`);
-      expect(judge(await play(scene, withRegistry, 1), scene, await play(scene, plain, 1))).toEqual([]);
-    },
-  );
-});
 
 describe('O2', () => {
   it.each(Object.entries(KINDS))('%s for one owner that polls: everybody else is served at once', async (_, fail) => {

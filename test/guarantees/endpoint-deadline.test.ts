@@ -45,7 +45,7 @@ const TRANSPORTS: [string, Partial<TokenEndpointOptions>][] = [
   ['fetch', { fetch }],
 ];
 
-describe.each(TRANSPORTS)('D1 through %s', (name, transport) => {
+describe.each(TRANSPORTS)('D1 through %s', (_name, transport) => {
   beforeEach(() => {
     endpoint = new TokenEndpoint({ baseUrl: service.url, clientId: 'id', clientSecret: 's', clock, ...transport });
   });
@@ -63,25 +63,22 @@ describe.each(TRANSPORTS)('D1 through %s', (name, transport) => {
     return watched;
   }
 
-  it.each(HANGS)(
-    `D1 through ${name}, %s is over by the deadline, with its connection; the next call works`,
-    async (_what, answer) => {
-      service.next(answer);
-      const call = watch(endpoint.requestToken('key'));
-      const { gone } = await service.arrived(1);
-      await settle();
-      clock.advance(9_999);
-      await settle();
-      expect(call.outcome).toBeUndefined();
-      clock.advance(1);
-      await call.over;
-      expect(call.outcome).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'owner' });
-      expect(call.outcome?.message).toMatch(/in time/);
-      await gone;
-      expect(clock.pendingTimers).toBe(0);
-      expect(await endpoint.requestToken('key')).toMatchObject({ token: 'token-2-of-key' });
-    },
-  );
+  it.each(HANGS)('%s is over by the deadline, with its connection; the next call works', async (_what, answer) => {
+    service.next(answer);
+    const call = watch(endpoint.requestToken('key'));
+    const { gone } = await service.arrived(1);
+    await settle();
+    clock.advance(9_999);
+    await settle();
+    expect(call.outcome).toBeUndefined();
+    clock.advance(1);
+    await call.over;
+    expect(call.outcome).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'owner' });
+    expect(call.outcome?.message).toMatch(/in time/);
+    await gone;
+    expect(clock.pendingTimers).toBe(0);
+    expect(await endpoint.requestToken('key')).toMatchObject({ token: 'token-2-of-key' });
+  });
 
   /** Over by their size, long before the deadline. */
   const FLOODS: [string, Answer][] = [
@@ -93,7 +90,7 @@ describe.each(TRANSPORTS)('D1 through %s', (name, transport) => {
     ['headers without end', flood('HTTP/1.1 200 OK\r\n', Buffer.from('X-Long: xxxxxxxx\r\n'.repeat(500)))],
   ];
 
-  it.each(FLOODS)(`D1 through ${name}, %s is over at the cap; the next call works`, async (_what, answer) => {
+  it.each(FLOODS)('%s is over at the cap; the next call works', async (_what, answer) => {
     service.next(answer);
     const call = watch(endpoint.requestToken('key'));
     await call.over;
@@ -104,7 +101,7 @@ describe.each(TRANSPORTS)('D1 through %s', (name, transport) => {
   });
 
   it.each([0, 1_000, 3_600_000])(
-    `D1 through ${name}, an answer that has arrived counts, although the time was up %i ms ago before it was read`,
+    'an answer that has arrived counts, although the time was up %i ms ago before it was read',
     async (lateMs) => {
       const gzip = status(200, zlib.gzipSync('{"access_token":"t"}'), { 'content-encoding': 'gzip' });
       // A `fetch` decompresses in another thread, which may take longer than the event loop reads.
@@ -119,7 +116,7 @@ describe.each(TRANSPORTS)('D1 through %s', (name, transport) => {
     },
   );
 
-  it(`D1 through ${name}, a known status is reported even if the body hangs`, async () => {
+  it('a known status is reported even if the body hangs', async () => {
     service.next(raw(head(429, { 'retry-after': '30', 'content-length': '10' })));
     const call = watch(endpoint.requestToken('key'));
     await service.arrived(1);

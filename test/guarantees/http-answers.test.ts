@@ -49,7 +49,7 @@ const TRANSPORTS: [string, Partial<TokenEndpointOptions>][] = [
   ['fetch', { fetch }],
 ];
 
-describe.each(TRANSPORTS)('through %s', (name, transport) => {
+describe.each(TRANSPORTS)('through %s', (_name, transport) => {
   describe('J1 a redirect', () => {
     let elsewhere: LoopbackService;
 
@@ -60,7 +60,7 @@ describe.each(TRANSPORTS)('through %s', (name, transport) => {
     afterEach(() => elsewhere.close());
 
     it.each([300, 301, 302, 303, 304, 307, 308])(
-      `J1 through ${name}, a redirect with %i is refused, and no second request leaves`,
+      'J1 a redirect with %i is refused, and no second request leaves',
       async (code) => {
         const targets = [`${elsewhere.url}/x`, elsewhere.url.replace('http:', 'https:'), '/auth/v1/token', '//x', ''];
         for (const location of targets) {
@@ -91,7 +91,7 @@ describe.each(TRANSPORTS)('through %s', (name, transport) => {
       ['a token of 1 MB', JSON.stringify({ access_token: 'x'.repeat(1_000_000) })],
       ['a token of 17 KB', JSON.stringify({ access_token: 'x'.repeat(17_000) })],
       ['a line break in the token', '{"access_token":"a\\r\\nX-Evil: 1"}'],
-    ])(`J3 through ${name}, a 200 that is no grant is invalid_response: %s`, async (_what, body) => {
+    ])('J3 a 200 that is no grant is invalid_response: %s', async (_what, body) => {
       service.next(status(200, body, { 'content-type': 'application/json' }));
       const error = await failureOf(endpoint(transport).requestToken('key'));
       expect(error).toMatchObject({ code: 'invalid_response', failureScope: 'owner', status: 200 });
@@ -129,7 +129,7 @@ describe.each(TRANSPORTS)('through %s', (name, transport) => {
       ['wrong brotli', 'body', status(200, grant, { 'content-encoding': 'br' })],
       ['more than the cap', 'body', status(200, ' '.repeat(65_537))],
       ['more than the cap, packed', 'body', status(200, zlib.gzipSync(Buffer.alloc(5e7, ' ')), gzip)],
-    ])(`J5 through ${name}, a broken answer is the same failure on every Node: %s`, async (_what, kind, answer) => {
+    ])('J5 a broken answer is the same failure on every Node: %s', async (_what, kind, answer) => {
       const seen: EndpointFailure[] = [];
       const classifyFailure = (failed: EndpointFailure) => void seen.push(failed);
       service.next(answer);

@@ -31,7 +31,7 @@ async function callAnswered<T>(
   return await use(registry, clock);
 }
 
-describe.each(TRANSPORTS)('through %s', (name, transport) => {
+describe.each(TRANSPORTS)('through %s', (_name, transport) => {
   const JSON_TEXT = '{"access_token":"abc","token_type":"Bearer","expires_in":600,"owner":"Kühlhaus"}';
   const utf16 = Buffer.from(`\ufeff${JSON_TEXT}`, 'utf16le');
   it.each<[string, string, Buffer]>([
@@ -43,20 +43,20 @@ describe.each(TRANSPORTS)('through %s', (name, transport) => {
     ['UTF-16 without a mark', 'application/json; charset=utf-16le', utf16.subarray(2)],
     ['UTF-16 of the other byte order', 'application/json; charset=utf-16', Buffer.from(utf16).swap16()],
     ['UTF-16 of the other byte order without a mark', 'text/plain', Buffer.from(utf16).swap16().subarray(2)],
-  ])(`through ${name}, a good token in %s is read`, async (_what, type, body) => {
+  ])('a good token in %s is read', async (_what, type, body) => {
     const token = await callAnswered(status(200, body, { 'content-type': type }), transport, (registry) =>
       registry.getToken('owner'),
     );
     expect(token.value).toBe('abc');
   });
 
-  it(`through ${name}, a charset in Content-Encoding does not make a good token unusable`, async () => {
+  it('a charset in Content-Encoding does not make a good token unusable', async () => {
     const answer = status(200, JSON_TEXT, { 'content-encoding': 'UTF-8' });
     expect((await callAnswered(answer, transport, (registry) => registry.getToken('owner'))).value).toBe('abc');
   });
 
   it.each([-86_400, -28_800, -600, 0, 600, 28_800, 86_400])(
-    `through ${name}, a date in Retry-After counts from the service’s own clock, with ours %i s ahead`,
+    'a date in Retry-After counts from the service’s own clock, with ours %i s ahead',
     async (aheadS) => {
       for (const code of [429, 503]) {
         const clock = new ManualClock();
@@ -80,7 +80,7 @@ describe.each(TRANSPORTS)('through %s', (name, transport) => {
     [400, '20.25', { error: 'slow_down' }],
     [403, '20', { error: 'server_error' }],
     [200, '20', { error: 'temporarily_unavailable' }],
-  ])(`through ${name}, a %i with Retry-After %s and %j is retryable, about 20 s later`, async (code, wait, body) => {
+  ])('a %i with Retry-After %s and %j is retryable, about 20 s later', async (code, wait, body) => {
     const answer = json(code, body, { 'retry-after': wait });
     const { retryable, retryInMs } = await callAnswered(answer, transport, async (registry, clock) => {
       const error = await failureOf(registry.getToken('owner'));
@@ -90,7 +90,7 @@ describe.each(TRANSPORTS)('through %s', (name, transport) => {
     expect(retryInMs).toBe(Number(wait) * 1_000);
   });
 
-  it(`through ${name}, the service's time comes from the Date of the answer`, async () => {
+  it("the service's time comes from the Date of the answer", async () => {
     await using service = await LoopbackService.start();
     const endpoint = new TokenEndpoint({ baseUrl: service.url, ...CREDENTIALS, ...transport });
     service.next(json(200, { access_token: 'a' }, { date: 'Tue, 01 Jan 2030 00:00:00 GMT' }));

@@ -28,7 +28,7 @@ const rows = Object.entries(ROWS_PER_PART).flatMap(([part, count]) =>
 );
 
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
-const tests = pathsBelow('test').filter((path) => /^(guarantees|system)\/.*\.test\.ts$/.test(path));
+const tests = pathsBelow('test').filter((path) => /^(guarantees|system|arena)\/.*\.test\.ts$/.test(path));
 const titles = tests.flatMap((path) => read(`test/${path}`).match(/(?<=['"`])[A-P]\d(?=\b)/g) ?? []);
 const table = read('docs/guarantees.md')
   .split('\n')

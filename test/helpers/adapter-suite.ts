@@ -24,8 +24,6 @@ export interface ClientCall {
 export type Client = (url: string, call?: ClientCall) => Promise<{ status: number; body: string }>;
 
 export interface Traits {
-  /** Of the client, for the titles. */
-  readonly name: string;
   readonly makeClient: (call: OwnerFetch) => Client;
   /** The library's own error in what this client throws. */
   readonly causeOf?: (thrown: unknown) => unknown;
@@ -34,8 +32,8 @@ export interface Traits {
 }
 
 /** The tests that `ownerFetch` and every adapter must pass: each HTTP client obeys the same rules. */
-export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, raw }: Traits): void {
-  printSuite(name, raw);
+export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, raw }: Traits): void {
+  printSuite(raw);
 
   const clientFor = (tokens: NumberedTokens, origin: string, options?: OwnerFetchOptions) =>
     makeClient(ownerFetchFor(tokens, 'key', callRules(options, rulesOfSource(origin))));
@@ -52,7 +50,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
     return causeOf(thrown);
   };
 
-  it(`${name} presents the token in place of the caller's Authorization header, and keeps other headers`, async () => {
+  it("presents the token in place of the caller's Authorization header, and keeps other headers", async () => {
     await using service = await ResourceService.start();
     const tokens = new NumberedTokens();
     const headers = { Authorization: 'Bearer stale', 'X-Own': 'yes' };
@@ -67,7 +65,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
     expect(tokens.accepted).toEqual(['t1']);
   });
 
-  it(`${name} presents the token as the option present does`, async () => {
+  it('presents the token as the option present does', async () => {
     await using service = await ResourceService.start();
     const client = clientFor(new NumberedTokens(), service.origin, {
       present: (token, headers) => headers.set('x-token', token.value),
@@ -76,7 +74,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
     expect(service.received[0]?.headers).toMatchObject({ 'x-token': 't1', authorization: 'Basic mine' });
   });
 
-  it(`${name} makes a call once more after a 401, with another token and the same body`, async () => {
+  it('makes a call once more after a 401, with another token and the same body', async () => {
     await using service = await accepting('t2');
     const tokens = new NumberedTokens();
     const answer = await clientFor(tokens, service.origin)(service.origin, { method: 'POST', body: 'text' });
@@ -88,7 +86,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
     expect(tokens).toMatchObject({ rejected: ['t1'], accepted: ['t2'] });
   });
 
-  it(`${name} returns the second 401, and rejects its token too`, async () => {
+  it('returns the second 401, and rejects its token too', async () => {
     await using service = await accepting();
     const tokens = new NumberedTokens();
     expect(await clientFor(tokens, service.origin)(service.origin)).toEqual({ status: 401, body: 'refused' });
@@ -96,7 +94,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
     expect(tokens).toMatchObject({ rejected: ['t1', 't2'], accepted: [] });
   });
 
-  it(`${name} makes a call once more with the same token if there is no other, and never a third time`, async () => {
+  it('makes a call once more with the same token if there is no other, and never a third time', async () => {
     await using service = await accepting();
     const tokens = new NumberedTokens();
     tokens.reject = (_, { value }) => tokens.rejected.push(value) > 0;
@@ -106,7 +104,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
     expect(tokens.rejected).toEqual(['t1', 't1']);
   });
 
-  it(`${name} returns the 401 if no other token can be obtained, not the error of the token service`, async () => {
+  it('returns the 401 if no other token can be obtained, not the error of the token service', async () => {
     await using service = await accepting();
     const tokens = new NumberedTokens();
     tokens.reject = (_, { value }) => {
@@ -117,7 +115,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
     expect([service.tokens, tokens.rejected, tokens.asked]).toEqual([['t1'], ['t1'], 2]);
   });
 
-  it(`${name} ends with the signal while it waits for another token after a 401`, async () => {
+  it('ends with the signal while it waits for another token after a 401', async () => {
     await using service = await accepting();
     const tokens = new NumberedTokens();
     const aborting = new AbortController();
@@ -130,7 +128,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
     expect(service.tokens).toEqual(['t1']);
   });
 
-  it(`${name} does not send a stream again, but returns the 401 and rejects its token`, async () => {
+  it('does not send a stream again, but returns the 401 and rejects its token', async () => {
     await using service = await accepting('t2');
     const tokens = new NumberedTokens();
     const body = Readable.from([Buffer.from('str'), Buffer.from('eam')]);
@@ -140,7 +138,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
     expect(tokens.rejected).toEqual(['t1']);
   });
 
-  it(`${name} returns every other status unchanged, and counts only a success as acceptance of the token`, async () => {
+  it('returns every other status unchanged, and counts only a success as acceptance of the token', async () => {
     for (const status of [204, 304, 400, 403, 404, 409, 418, 501]) {
       await using service = await ResourceService.start((_, response) => response.writeHead(status).end());
       const tokens = new NumberedTokens();
@@ -150,7 +148,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
     }
   });
 
-  it(`${name} requests no token for an origin that is not allowed, and sends nothing there`, async () => {
+  it('requests no token for an origin that is not allowed, and sends nothing there', async () => {
     await using service = await ResourceService.start();
     const tokens = new NumberedTokens();
     const failure = await failureOf(clientFor(tokens, 'https://api.example.com')(service.origin));
@@ -158,13 +156,13 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
     expect([service.connections, tokens.asked]).toEqual([0, 0]);
   });
 
-  it(`${name} throws the error of getToken if it cannot get a token`, async () => {
+  it('throws the error of getToken if it cannot get a token', async () => {
     const tokens = new NumberedTokens();
     tokens.failure = new OwnerTokenError('owner_refused', 'no');
     expect(await failureOf(clientFor(tokens, 'http://127.0.0.1:1')('http://127.0.0.1:1'))).toBe(tokens.failure);
   });
 
-  it(`${name} rejects when the signal aborts, also while it waits for a token`, async () => {
+  it('rejects when the signal aborts, also while it waits for a token', async () => {
     await using service = await ResourceService.start();
     const tokens = new NumberedTokens();
     const client = clientFor(tokens, service.origin);
@@ -179,7 +177,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
   });
 
   describe('redirects', () => {
-    it(`${name} carries the token along redirects to allowed origins`, async () => {
+    it('carries the token along redirects to allowed origins', async () => {
       await using target = await ResourceService.start();
       await using service = await ResourceService.start((_, response) => {
         response.writeHead(302, { location: `${target.origin}/end` }).end();
@@ -195,7 +193,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
       expect(target.received).toMatchObject([{ path: '/end', token: 't1' }, { headers: { 'x-token': 't1' } }]);
     });
 
-    it(`${name} makes one hop of a call once more, however many refuse the token`, async () => {
+    it('makes one hop of a call once more, however many refuse the token', async () => {
       const statuses = [401, 302, 401];
       await using service = await ResourceService.start((_, response, index) => {
         response.writeHead(statuses[index] ?? 200, { location: '/end' }).end();
@@ -215,7 +213,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
     };
 
     for (const status of [301, 302, 303, 307, 308]) {
-      it(`${name} follows a ${status} redirect to any other origin without credentials, and takes its answer as it is`, async () => {
+      it(`follows a ${status} redirect to any other origin without credentials, and takes its answer as it is`, async () => {
         await using target = await ResourceService.start((_, response) => response.writeHead(401).end('no token'));
         await using service = await ResourceService.start((_, response) => {
           response.writeHead(status, { location: `${target.origin}/signed?x=1` }).end();
@@ -233,7 +231,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
       });
     }
 
-    it(`${name} sends no token once a redirect has led away, not even back at an allowed origin`, async () => {
+    it('sends no token once a redirect has led away, not even back at an allowed origin', async () => {
       let home = '';
       await using target = await ResourceService.start((_, response) => {
         response.writeHead(302, { location: `${home}/back` }).end();
@@ -262,7 +260,7 @@ export function adapterSuite({ name, makeClient, causeOf = (thrown) => thrown, r
     };
 
     for (const way of ['as the address of a call', 'as the target of a redirect'] as const) {
-      it(`${name} sends no token to a server that is not allowed, with several hundred odd addresses ${way}`, async () => {
+      it(`sends no token to a server that is not allowed, with several hundred odd addresses ${way}`, async () => {
         await using evil = await WatchedServer.start();
         const addresses: string[] = [];
         await using good = await WatchedServer.start((path) => {

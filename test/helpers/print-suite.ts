@@ -26,11 +26,11 @@ const SCENES = [
 const UNREACHABLE = 'http://127.0.0.1:1';
 
 /** Nothing that a client returns or throws prints the token. Each way to call the client is a test. */
-export function printSuite(name: string, ways: Readonly<Record<string, RawCall>>): void {
+export function printSuite(ways: Readonly<Record<string, RawCall>>): void {
   describe('printing', () => {
     for (const [way, raw] of Object.entries(ways)) {
       for (const scheme of ['http', 'https']) {
-        it(`${name} prints no token, whatever ${way} returns or throws over ${scheme}`, async () => {
+        it(`prints no token, whatever ${way} returns or throws over ${scheme}`, async () => {
           let aborting = new AbortController();
           await using service = await serviceOf(scheme, () => aborting.abort());
           const allowedOrigins = [service.origin, UNREACHABLE];

@@ -98,11 +98,11 @@ async function requestsOf(make: (url: string, clock: ManualClock) => TokenSource
   return service.calls.length;
 }
 
-describe.each(Object.entries(FAULTS))('with %s', (fault, answer) => {
+describe.each(Object.entries(FAULTS))('with %s', (_fault, answer) => {
   const ofEndpoint = requestsOf((baseUrl, clock) => new TokenEndpoint({ baseUrl, ...CREDENTIALS, clock }), answer);
 
   it.each(Object.entries(SOURCES))(
-    `a source with %s makes at most 1.5 times the requests of a TokenEndpoint, with ${fault}`,
+    'a source with %s makes at most 1.5 times the requests of a TokenEndpoint',
     async (_name, make) => {
       const [count, most] = [await requestsOf(make, answer), 1.5 * (await ofEndpoint)];
       expect(count).toBeLessThanOrEqual(most);

@@ -101,7 +101,7 @@ const tokenRequest = (facts: Pick<Facts, 'url' | 'clientId' | 'clientSecret'>, a
   });
 
 describe('sandbox', () => {
-  it('the sandbox command prints one object with --json, accepts the credentials in it, and exits with 0', async () => {
+  it('prints one object with --json, accepts the credentials in it, and exits with 0', async () => {
     const { code, seen } = await running(
       [...FREE, '--json', '--owners', '3', '--lifetime', '90'],
       async ({ first }) => {
@@ -116,7 +116,7 @@ describe('sandbox', () => {
     await expect(fetch(seen.url)).rejects.toThrow();
   });
 
-  it('the sandbox command prints the settings of an integration with --print-env, all of them usable', async () => {
+  it('prints the settings of an integration with --print-env, all of them usable', async () => {
     const { seen } = await running([...FREE, '--print-env', '--owners', '3'], async ({ first }) => {
       const env = parseEnv(first) as Record<string, string>;
       const keys = (env.OTR_ACCESS_KEYS ?? '').split(',');
@@ -145,7 +145,7 @@ describe('sandbox', () => {
     });
   });
 
-  it('the sandbox command prints no more keys than a shell can take; the file holds all', async () => {
+  it('prints no more keys than a shell can take; the file holds all', async () => {
     const { seen } = await running([...FREE, '--print-env', '--owners', '5000'], async ({ first }) => {
       const path = file('many.env', first);
       // An external command, which gets all of them in its environment.
@@ -157,7 +157,7 @@ describe('sandbox', () => {
     expect(seen.env).not.toHaveProperty('OTR_ACCESS_KEYS');
   });
 
-  it('the sandbox command keeps the secret and the keys in files, through a rotation, and removes its own folder', async () => {
+  it('keeps the secret and the keys in files, through a rotation, and removes its own folder', async () => {
     const files = join(folder, 'secrets');
     const { seen } = await running([...FREE, '--print-env', '--secrets-folder', files], async ({ first }) => {
       const env = parseEnv(first);
@@ -183,7 +183,7 @@ describe('sandbox', () => {
     expect(existsSync(temporary.OTR_CLIENT_SECRET_FILE ?? '')).toBe(false);
   });
 
-  it('the sandbox command prints a banner with its addresses, the place of the credentials, and a request that works', async () => {
+  it('prints a banner with its addresses, the place of the credentials, and a request that works', async () => {
     const { seen } = await running([...FREE, '--owners', '2'], async ({ first }) => {
       const curl = /^ {2}(curl .*)$/m.exec(first)?.[1] ?? '';
       const run = async (command: string) => (await promisify(execFile)('sh', ['-c', command])).stdout;
@@ -201,7 +201,7 @@ describe('sandbox', () => {
     expect(seen.answer).toMatchObject({ expires_in: 3600 });
   });
 
-  it('the sandbox command links to the portal with its token where one is required', async () => {
+  it('links to the portal with its token where one is required', async () => {
     const { seen } = await running([...FREE, '--host', '0.0.0.0'], async ({ first }) => {
       const link = /^portal +(\S+)$/m.exec(first)?.[1] ?? '';
       return { link, status: (await fetch(link, { redirect: 'manual' })).status };
@@ -210,7 +210,7 @@ describe('sandbox', () => {
     expect(seen.status).toBe(303);
   });
 
-  it('the sandbox command opens the portal with --open', async () => {
+  it('opens the portal with --open', async () => {
     const opened = join(folder, 'opened');
     const browser = file('browser.sh', `#!/bin/sh\nprintf %s "$1" > ${opened}.tmp && mv ${opened}.tmp ${opened}\n`);
     chmodSync(browser, 0o755);
@@ -225,7 +225,7 @@ describe('sandbox', () => {
     expect(seen.banner).toContain(`${seen.link}\n`);
   });
 
-  it('the sandbox command warns when no browser can be opened', async () => {
+  it('warns when no browser can be opened', async () => {
     const env = { BROWSER: join(folder, 'no-such-browser') };
     const { code } = await running(
       [...FREE, '--open'],
@@ -235,7 +235,7 @@ describe('sandbox', () => {
     expect(code).toBe(0);
   });
 
-  it('the sandbox command prints one line per request with --verbose', async () => {
+  it('prints one line per request with --verbose', async () => {
     const { seen } = await running([...FREE, '--json', '--verbose', '--owners', '1'], async ({ first, until }) => {
       const facts = JSON.parse(first);
       await tokenRequest(facts, facts.accessKeys[0]);
@@ -253,7 +253,7 @@ describe('sandbox', () => {
     for (const secret of seen.secrets) expect(seen.lines.join()).not.toContain(secret);
   });
 
-  it('the sandbox command reads options from a file, lets flags override them, and starts with a scenario', async () => {
+  it('reads options from a file, lets flags override them, and starts with a scenario', async () => {
     const config = file('config.json', JSON.stringify({ owners: 4, profile: { shape: 'minimal' } }));
     const { seen } = await running(
       [...FREE, '--json', '--config', config, '--owners', '2', '--scenario', 'rate-limit-storm'],
@@ -287,7 +287,7 @@ describe('sandbox', () => {
     [['--config', file('broken.json', '{"owners"')], `--config: ${join(folder, 'broken.json')} is not JSON`],
     [['--config', file('list.json', '[]')], `--config: ${join(folder, 'list.json')} holds no JSON object`],
     [['--config', file('typo.json', '{"owner":1}')], 'owner: unknown option; expected one of'],
-  ])('the sandbox command rejects %j with the reason', async (args, why) => {
+  ])('rejects %j with the reason', async (args, why) => {
     const ended = await runCommand(['sandbox', ...args]);
     expect(ended.err).toContain(why);
     expect(ended).toMatchObject({ code: 2, out: '' });
