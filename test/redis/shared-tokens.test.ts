@@ -782,6 +782,34 @@ describe('without help from Redis', () => {
     expect(fleet.source.countFor(KEY)).toBe(2);
   });
 
+  it('L2: a lease that Redis grants after the call has given up is given back, so that nobody waits for its end', async () => {
+    const fleet = new ModelFleet(
+      new FleetSource(
+        (call) => void fleet.clock.setTimeout(() => call.succeed({ response: { expires_in: 3600 } }), 100),
+      ),
+    );
+    let resume = () => {};
+    let stall: Promise<void> | undefined;
+    const redis = fleet.model.port(async (answer) => {
+      await stall;
+      return answer();
+    });
+    const [stalled, other] = [fleet.replica({ redis }), fleet.replica()];
+    for (const { registry } of [stalled, other]) void registry.getToken('warm');
+    await fleet.pass(1_000, 50);
+    stall = new Promise((resolve) => (resume = resolve));
+    void stalled.registry.getToken('opens the circuit');
+    await fleet.pass(900, 50);
+    const late = watched(stalled.registry.getToken(KEY));
+    await fleet.pass(900, 50);
+    expect([late.value !== undefined, stalled.shared.stats().sharing]).toEqual([true, false]);
+    resume();
+    await fleet.pass(100, 50);
+    const next = watched(other.registry.getToken(KEY));
+    await fleet.pass(1_000, 50);
+    expect(next.value).toBeDefined();
+  });
+
   it('a refresh, for which nobody waits, gives Redis a second to reply', async () => {
     const fleet = new ModelFleet();
     const redis = fleet.model.port(async (answer) => {
