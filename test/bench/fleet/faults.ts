@@ -48,7 +48,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     name: 'read-only',
-    what: 'read-only replica',
+    what: 'a read-only replica',
     begin: ({ admin }) => admin.replicaof('127.0.0.1', 1),
     end: ({ admin }) => admin.replicaof('NO', 'ONE'),
   },
@@ -69,7 +69,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     name: 'maxclients',
-    what: 'maxclients reached',
+    what: '`maxclients` reached',
     begin: async (at) => {
       await at.admin.config('SET', 'maxclients', '1');
       cut(at);
@@ -274,9 +274,11 @@ function summary(outcomes: readonly Outcome[]) {
 /** Prints a row. @returns its cells for the page. */
 function show(row: Row): string[] {
   const { over, p99Ms, worstMs, failed } = summary(row.outcomes);
+  const back = row.backMs !== undefined && row.backMs < 50 ? 'at once' : seconds(row.backMs, 1);
+  const perOwner = row.perOwner.toFixed(row.perOwner < 10 ? 1 : 0);
   const cells = [
-    ...[row.what, `${(over * 100).toFixed(1)} %`, seconds(p99Ms), seconds(worstMs), `${failed}`],
-    ...[row.perOwner.toFixed(1), row.backMs === undefined ? '' : seconds(row.backMs)],
+    ...[row.what, `${(over * 100).toFixed(1)} %`.replace('0.0 %', '0 %'), seconds(p99Ms), seconds(worstMs)],
+    ...[`${failed}`, perOwner, back],
   ];
   print([...cells, seconds(row.blockedMs)]);
   return cells;
@@ -286,5 +288,5 @@ function print([what = '', ...columns]: readonly string[]): void {
   console.log(what.padEnd(32) + columns.map((column) => column.padStart(20)).join(''));
 }
 
-const seconds = (ms: number) => `${(ms / 1_000).toFixed(2)} s`;
+const seconds = (ms: number | undefined, digits = 2) => (ms === undefined ? '' : `${(ms / 1_000).toFixed(digits)} s`);
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
