@@ -102,7 +102,7 @@ const FAULTS: readonly Fault[] = [
       stall();
       at.timer = setInterval(stall, 5_000);
     },
-    end: ({ timer }) => clearInterval(timer),
+    end: ({ timer, server }) => [clearInterval(timer), server.process.kill('SIGCONT')],
   },
   {
     name: 'certificate',
