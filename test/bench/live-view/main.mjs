@@ -112,7 +112,10 @@ async function frameCost() {
   console.log(`frames with 300 failing owners: ${(share * 100).toFixed(2)}% of one core`);
   await registry.close();
   dead.clear();
-  return ['two frames and a count of all owners a second, 300 of them failing', `${(share * 100).toFixed(1)} % of a core`];
+  return [
+    'two frames and a count of all owners a second, 300 of them failing',
+    `${(share * 100).toFixed(1)} % of a core`,
+  ];
 }
 
 async function memory() {
