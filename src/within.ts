@@ -1,16 +1,18 @@
 /** A time limit that counts only while the event loop could have read what arrived. */
 
-import type { performance as nodePerformance } from 'node:perf_hooks';
 import { type Clock, startLimit, systemClock } from './clock.ts';
 
 /**
  * How long the event loop has waited for anything, in milliseconds. By a given clock, and in a runtime that does not say
  * (workerd), it does nothing else.
  */
-const idleMs = (clock: Clock) =>
-  clock === systemClock && 'eventLoopUtilization' in performance
-    ? (performance as Pick<typeof nodePerformance, 'eventLoopUtilization'>).eventLoopUtilization().idle
-    : clock.monotonic();
+const idleMs = (clock: Clock): number =>
+  (clock === systemClock ? (performance as Loop).eventLoopUtilization?.().idle : undefined) ?? clock.monotonic();
+
+/** Not of `performance` as browsers have it, for whose types this file is checked too. */
+interface Loop {
+  eventLoopUtilization?(): { readonly idle: number };
+}
 
 /**
  * The result of work that never fails, or undefined when the time is up. If the event loop was busy for most of that time, it has

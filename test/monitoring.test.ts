@@ -150,6 +150,21 @@ describe('the files of docs/monitoring', () => {
     }
   });
 
+  it('the dashboard begins with a row of figures of all replicas, a value for each registry', () => {
+    const first = (JSON.parse(dashboard).panels as Panel[]).filter(({ gridPos }) => gridPos.y === 0);
+    expect(first.map(({ title }) => title)).toEqual([
+      'Replicas',
+      'Owners',
+      'Owners without a token',
+      'Token requests',
+      'Calls refused',
+      'Circuits that are not closed',
+    ]);
+    expect(first.reduce((sum, { gridPos }) => sum + gridPos.w, 0)).toBe(24);
+    const ungrouped = first.flatMap(({ targets = [] }) => targets).filter(({ expr }) => !/^\w+ by \(/.test(expr));
+    expect(ungrouped).toEqual([]);
+  });
+
   it.skipIf(noPromtool)('promtool parses the query of every panel of the dashboard', () => {
     const records = QUERIES.filter(([name]) => name.startsWith('the panel')).map(([, expr], at) => ({
       record: `panel_${at}`,

@@ -3,6 +3,7 @@
 import diagnostics from 'node:diagnostics_channel';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type IssuedToken, type Logger, OwnerTokenError, OwnerTokenRegistry, TokenEndpoint } from '../src/index.ts';
+import { SHARING_EVENTS } from '../src/redis/diagnostics.ts';
 import { LOG_EVENTS } from '../src/reporting/log-events.ts';
 import { logField } from '../src/reporting/logger.ts';
 import { startSandbox } from '../src/sandbox/index.ts';
@@ -11,7 +12,8 @@ import { Children } from './helpers/child.ts';
 import { jwt } from './helpers/jwt.ts';
 import { LOG_FIELDS } from './helpers/log-lines.ts';
 import { type Answer, json, LoopbackService, reset, status, token } from './helpers/loopback-service.ts';
-import { ManualClock } from './helpers/manual-clock.ts';
+import { asTimePasses, ManualClock } from './helpers/manual-clock.ts';
+import { FleetSource, ModelFleet, SEALING_KEY } from './helpers/model-fleet.ts';
 import { ScriptedSource } from './helpers/scripted-source.ts';
 import { runCommand } from './helpers/terminal.ts';
 
@@ -62,6 +64,31 @@ it('objects of this library show nothing of what they hold, whatever state they 
   look();
   expect(leaksIn(seen.join('\n'))).toEqual([]);
 });
+
+/** Replicas whose Redis fails, forges, forgets how to subscribe, and sets its clock back, and one that cannot name its client. */
+async function everySharingEvent(logger: Logger): Promise<void> {
+  const fleet = new ModelFleet(new FleetSource((call) => call.succeed({ token: SECRETS.token })));
+  const { clock, model, source } = fleet;
+  const fails = () => Promise.reject(chatty());
+  let up = true;
+  const redis = { ...model.port((answer) => (up ? Promise.resolve(answer()) : fails())), subscribe: fails };
+  const { registry } = fleet.replica({ redis, logger });
+  const get = (key: string) => asTimePasses(registry.getToken(key), clock);
+  await get(accessKey);
+  for (const fields of model.keys.values()) fields.set('v', `A${fields.get('v')}`);
+  registry.forget(accessKey);
+  await get(accessKey);
+  await fleet.replica({ sealingKeys: [SEALING_KEY.map((byte) => byte ^ 0xff)], logger }).registry.getToken(accessKey);
+  up = false;
+  await get(otherAccessKey);
+  up = true;
+  await fleet.pass(10_000);
+  clock.jumpWall(-3_600_000);
+  await get('another');
+  source.identity = fails;
+  await fleet.replica({ logger }).registry.getToken(otherAccessKey);
+  await registry.close();
+}
 
 /** A gateway's clock; a token that comes again after its end; one of another owner, once; tokens that work, and end early. */
 async function oddAnswers(logger: Logger): Promise<void> {
@@ -140,6 +167,22 @@ describe('logs and channels', () => {
     expect([...events].sort()).toEqual(Object.keys(LOG_EVENTS).sort());
     expect(lines.flatMap(([, fields]) => Object.keys(fields)).filter((name) => !FIELDS.includes(name))).toEqual([]);
     expect(leaksIn(writtenDown(lines))).toEqual([]);
+  });
+
+  it('every line and every message of sharing has known fields alone', async () => {
+    const lines: Record<string, unknown>[] = [];
+    const messages: unknown[] = [];
+    const write = (fields: object) => void lines.push(fields as Record<string, unknown>);
+    const listener = (message: unknown) => void messages.push(message);
+    diagnostics.subscribe('owner-token-registry:sharing', listener);
+    await everySharingEvent({ debug: write, info: write, warn: write, error: write });
+    diagnostics.unsubscribe('owner-token-registry:sharing', listener);
+    const events = (all: unknown[], of: (one: never) => unknown) => [...new Set((all as never[]).map(of))].sort();
+    const expected = Object.keys(SHARING_EVENTS).sort();
+    expect(events(lines, (line) => line['owner_token.event'])).toEqual(expected);
+    expect(events(messages, ({ event }) => `sharing.${event}`)).toEqual(expected);
+    expect(lines.flatMap((line) => Object.keys(line)).filter((name) => !FIELDS.includes(name))).toEqual([]);
+    expect(leaksIn(writtenDown([lines, messages]))).toEqual([]);
   });
 
   it.each(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const)(

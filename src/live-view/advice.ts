@@ -33,7 +33,7 @@ const ADVICE: Partial<Readonly<Record<OwnerTokenErrorCode, Advice>>> = {
   },
   endpoint_unavailable: {
     fault: SERVICE,
-    todo: 'Nothing, if it passes; cached tokens are still served',
+    todo: 'Wait: requests resume by themselves, and cached tokens serve until they end. If it lasts, tell the operator of the service',
     runbook: 'ownertokenendpointunavailable',
   },
   invalid_response: {
@@ -64,7 +64,14 @@ const ADVICE: Partial<Readonly<Record<OwnerTokenErrorCode, Advice>>> = {
   },
 };
 
+const PACED =
+  'Make fewer calls, share tokens between replicas, or ask for a higher limit: requests are paced because the service answers with 429 or 503';
+
 /** Of any other code, which only a source of the host's can throw. */
 const OTHER: Advice = { fault: CODE, todo: 'Look at the error that the token source threw', runbook: '' };
 
-export const adviceFor = (code: OwnerTokenErrorCode): Advice => ADVICE[code] ?? OTHER;
+/** @param paced whether answers of the service have slowed requests down. More concurrency would not help then. */
+export function adviceFor(code: OwnerTokenErrorCode, paced = false): Advice {
+  const advice = ADVICE[code] ?? OTHER;
+  return paced && code.startsWith('queue_') ? { ...advice, todo: PACED } : advice;
+}

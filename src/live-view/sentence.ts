@@ -23,7 +23,7 @@ export function sentenceOf(status: Facts, time: TimeWord): string {
 }
 
 function outageSentences(status: Facts, circuit: Cause, time: TimeWord): string[] {
-  const { known, unserved, runway } = status;
+  const { known, unserved } = status;
   const what = circuit.scope === 'client' ? 'The token service has refused this client' : 'The endpoint has failed';
   const next = circuit.probing ? 'An attempt is in flight.' : `${nextWord(circuit, status, time)}.`;
   const others = causeWords(
@@ -38,7 +38,7 @@ function outageSentences(status: Facts, circuit: Cause, time: TimeWord): string[
     `${what} since ${time(circuit.sinceMs)} (${circuit.status ?? reasonOf(circuit)}).`,
     owners,
     next,
-    ...runwayWords(runway, time),
+    ...runwayWords(status, time),
   ];
 }
 
@@ -46,7 +46,7 @@ const nextWord = ({ retryAtMs }: Cause, { atMs }: Facts, time: TimeWord) =>
   retryAtMs <= atMs ? 'The next call makes an attempt' : `Next attempt at ${time(retryAtMs)}`;
 
 function ownersSentences(status: Facts, time: TimeWord): string[] {
-  const { known, unserved, causes, runway } = status;
+  const { known, unserved, causes } = status;
   const late = lateWords(status);
   const failing = causes.filter((cause) => cause.unserved > 0);
   if (unserved === 0) {
@@ -58,7 +58,7 @@ function ownersSentences(status: Facts, time: TimeWord): string[] {
             `${countWord(count)} of them cannot renew ${count === 1 ? 'its token' : 'their tokens'} (${causeWords(others, time)}).`,
           ]
         : [];
-    return [servedWords(known, late), ...unrenewed, ...runwayWords(runway, time)];
+    return [servedWords(known, late), ...unrenewed, ...runwayWords(status, time)];
   }
   const why = causeWords(failing, time);
   if (unserved === known) {
@@ -69,7 +69,7 @@ function ownersSentences(status: Facts, time: TimeWord): string[] {
     ];
   }
   const others = known - unserved === 1 ? 'the other one is served' : 'the others are served';
-  return [`${plural(unserved, 'owner')} cannot be served: ${why}; ${others}${late}.`, ...runwayWords(runway, time)];
+  return [`${plural(unserved, 'owner')} cannot be served: ${why}; ${others}${late}.`, ...runwayWords(status, time)];
 }
 
 /** `who`: in an outage also calls of new owners fail, which are not among those that are known. */
@@ -116,10 +116,11 @@ function lateWords({ longestQueuedMs, pace }: Facts): string {
 export const paceWord = ({ perSecond, reason }: NonNullable<Facts['pace']>): string =>
   `paced to ${countWord(Math.round(perSecond * 10) / 10)} a second${reason === 'quota' ? ' (requestsPerSecond)' : ''}`;
 
-function runwayWords(runway: Facts['runway'], time: TimeWord): string[] {
+function runwayWords({ runway, unserved }: Facts, time: TimeWord): string[] {
   if (!runway) return [];
+  const which = unserved > 0 ? 'next' : 'first';
   const half = runway.halfAtMs === undefined ? '' : `, half of all by ${time(runway.halfAtMs)}`;
-  return [`If it goes on, the first owner loses service at ${time(runway.firstAtMs)}${half}.`];
+  return [`If it goes on, the ${which} owner loses service at ${time(runway.firstAtMs)}${half}.`];
 }
 
 /** `11:14:20 UTC`, with the day if that is another one. */

@@ -145,6 +145,7 @@ type Counted = { -readonly [K in keyof Cause]: Cause[K] };
 export class Survey {
   readonly #pauses: Pauses;
   readonly #circuit: Circuit | undefined;
+  readonly #isPaced: boolean;
   readonly #causes = new Map<string, Counted>();
   /** How many tokens that cannot be renewed end in each second. */
   readonly #ends = new Map<number, number>();
@@ -152,8 +153,9 @@ export class Survey {
   #unserved = 0;
   #waiting = 0;
 
-  constructor({ pauses }: RegistryStats) {
+  constructor({ pauses, pace }: RegistryStats) {
     this.#pauses = pauses;
+    this.#isPaced = pace?.reason === 'overload';
     this.#circuit = circuitOf(pauses);
     if (this.#circuit) this.#count({ ...this.#circuit, message: 'the token service fails for all owners' });
   }
@@ -198,7 +200,7 @@ export class Survey {
     }
     if (known) return known;
     const { scope = code.startsWith('queue_') ? 'queue' : 'owner' } = failure;
-    const { fault, todo } = adviceFor(code);
+    const { fault, todo } = adviceFor(code, this.#isPaced);
     const cause: Counted = {
       id: idOf(failure),
       code,

@@ -82,6 +82,4 @@ export class KnownTokens {
 export const unwanted = ({ rejected, held, reason }: TokenRequest) =>
   rejected ?? (reason === 'refresh' ? held : undefined);
 
-function digestOf(token: string): string {
-  return createHash('sha256').update(token).digest('base64url').slice(0, 22);
-}
+const digestOf = (token: string) => createHash('sha256').update(token).digest('base64url').slice(0, 22);

@@ -36,6 +36,9 @@ export type Reply = readonly [what: string, nowUs: string, ...rest: string[]];
 /** One script over one key. */
 export type Operation = readonly [script: RecordScript, key: string, args: readonly (string | number)[]];
 
+/** What makes up for an operation that was carried out after nobody waited for it any more. */
+type Undo = (late: Reply) => Operation | undefined;
+
 export interface RedisLinkOptions {
   port: RedisPort;
   deadlineMs: number;
@@ -91,10 +94,14 @@ export class RedisLink {
     while (this.#pending.size > 0) await Promise.all(this.#pending);
   }
 
-  /** The reply, or undefined if there is none in time. Never rejects. While a probe is in flight it waits for that first. */
-  async run(operation: Operation, deadlineMs = this.#options.deadlineMs): Promise<Reply | undefined> {
+  /**
+   * The reply, or undefined if there is none in time. Never rejects. While a probe is in flight it waits for that first.
+   *
+   * @param undo what to send, whatever the circuit, once a reply has come too late.
+   */
+  async run(operation: Operation, deadlineMs = this.#options.deadlineMs, undo?: Undo): Promise<Reply | undefined> {
     if (this.#openUntilMs !== undefined && this.#openUntilMs <= this.#options.clock.monotonic()) await this.#probe();
-    return this.isAvailable ? this.#send(operation, deadlineMs) : undefined;
+    return this.isAvailable ? this.#send(operation, deadlineMs, false, undo) : undefined;
   }
 
   async #probe(): Promise<void> {
@@ -109,7 +116,7 @@ export class RedisLink {
     await this.#probing;
   }
 
-  async #send(operation: Operation, deadlineMs: number, isProbe = false): Promise<Reply | undefined> {
+  async #send(operation: Operation, deadlineMs: number, isProbe = false, undo?: Undo): Promise<Reply | undefined> {
     const { clock, port } = this.#options;
     const isReady = port.isReady?.();
     if (isReady) this.#wasConnected = true;
@@ -124,6 +131,10 @@ export class RedisLink {
     if (isProbe || outcome !== TIMEOUT) return this.#failed(outcome, isProbe);
     void within(answer, Math.max(0, SILENCE_MS - deadlineMs), clock, SILENCE_MS).then((later = TIMEOUT) => {
       if ('trouble' in later) this.#failed(later, false);
+    });
+    void answer.then((late) => {
+      const undoing = 'trouble' in late ? undefined : undo?.(late);
+      if (undoing) void this.#answerTo(undoing);
     });
     return undefined;
   }

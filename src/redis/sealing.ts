@@ -27,9 +27,8 @@ interface RingKey {
 }
 
 /** Where a value belongs. It opens nowhere else. */
-export function sealContext(kind: 'token' | 'failure', recordName: string, generation: number): string {
-  return `${kind} ${generation} ${recordName}`;
-}
+export const sealContext = (kind: 'token' | 'failure', recordName: string, generation: number): string =>
+  `${kind} ${generation} ${recordName}`;
 
 export class Sealer {
   readonly #ring: readonly RingKey[];
@@ -71,10 +70,7 @@ export class Sealer {
 }
 
 /** Derives a separate key for each use. */
-function derived(key: Uint8Array, use: string): Buffer {
-  return crypto.createHmac('sha256', key).update(`owner-token-registry ${use} ${VERSION}`).digest();
-}
+const derived = (key: Uint8Array, use: string): Buffer =>
+  crypto.createHmac('sha256', key).update(`owner-token-registry ${use} ${VERSION}`).digest();
 
-function associatedData(header: Buffer, context: string): Buffer {
-  return Buffer.concat([header, Buffer.from(context)]);
-}
+const associatedData = (header: Buffer, context: string) => Buffer.concat([header, Buffer.from(context)]);

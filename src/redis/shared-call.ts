@@ -20,7 +20,7 @@ import { type KnownTokens, unwanted } from './known-tokens.ts';
 import type { Names } from './names.ts';
 import type { Pace, Turn } from './pace.ts';
 import { ACQUIRE, PUBLISH, RELEASE } from './record-scripts.ts';
-import { type RedisLink, SILENCE_MS } from './redis-link.ts';
+import { type Operation, type RedisLink, type Reply, SILENCE_MS } from './redis-link.ts';
 import { type Sealer, sealContext } from './sealing.ts';
 import { openFailure, sealFailure } from './stored-failure.ts';
 import { issuedTokenFrom, openToken, sealToken } from './stored-token.ts';
@@ -153,8 +153,9 @@ export class SharedCall {
     const maySend = pace === undefined || this.#turn?.isNow === true;
     const args = [this.#id, maySend ? leaseMs : 0, this.#avoid, rejected, this.#followed, wakeups.mode];
     if (rejected > 0) args.push(names.channel, name, names.proofOf(`${rejected}`, name));
-    // Nobody waits for a refresh.
-    return link.run([ACQUIRE, name, args], reason === 'refresh' ? SILENCE_MS : undefined);
+    // Nobody waits for a refresh. A lease that is granted too late would have no leader.
+    const giveBack = ([what]: Reply) => (what === 'lead' ? this.#releaseWith('') : undefined);
+    return link.run([ACQUIRE, name, args], reason === 'refresh' ? SILENCE_MS : undefined, giveBack);
   }
 
   /**
@@ -245,8 +246,11 @@ export class SharedCall {
   }
 
   #release(failure: string): void {
-    const { link, names } = this.#sharing;
-    void link.run([RELEASE, this.#name, [this.#id, names.channel, this.#name, failure]]);
+    void this.#sharing.link.run(this.#releaseWith(failure));
+  }
+
+  #releaseWith(failure: string): Operation {
+    return [RELEASE, this.#name, [this.#id, this.#sharing.names.channel, this.#name, failure]];
   }
 
   /**

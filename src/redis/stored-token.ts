@@ -63,9 +63,7 @@ export function openToken(sealer: Sealer, context: string, sealed: string): Shar
   return { ...shared, response, lifetimeMs: wire.lifetimeMs ?? Infinity };
 }
 
-function lastMsOf(lifetimeMs: number): number {
-  return Math.min(lifetimeMs * LAST_OF_LIFE.share, LAST_OF_LIFE.mostMs);
-}
+const lastMsOf = (lifetimeMs: number) => Math.min(lifetimeMs * LAST_OF_LIFE.share, LAST_OF_LIFE.mostMs);
 
 /**
  * The token for this replica's registry. Undefined if it has expired, or if no form of it leads this replica's policy to a
@@ -100,6 +98,5 @@ export function issuedTokenFrom(
 }
 
 /** When a registry stops serving a token: its end, less the margin. */
-export function expiresAtMs(requestedAtMs: number, lifetimeMs: number): number {
-  return planLife({ requestedAtMs, lifetimeMs, refreshWindow: [1, 1], random: () => 0 }).expiresAtMs;
-}
+export const expiresAtMs = (requestedAtMs: number, lifetimeMs: number): number =>
+  planLife({ requestedAtMs, lifetimeMs, refreshWindow: [1, 1], random: () => 0 }).expiresAtMs;

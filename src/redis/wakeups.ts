@@ -136,9 +136,7 @@ export class Wakeups {
     const ready = within(settled, deadlineMs, clock, deadlineMs);
     const subscription: Subscription = { sinceMs: Infinity, begun, ready };
     this.#subscriptions.set(channel, subscription);
-    const confirmed = () => {
-      subscription.sinceMs = clock.monotonic();
-    };
+    const confirmed = () => Object.assign(subscription, { sinceMs: clock.monotonic() });
     const failed = () => {
       if (this.#subscriptions.get(channel) !== subscription) return;
       this.#subscriptions.delete(channel);

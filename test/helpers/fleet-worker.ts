@@ -25,6 +25,10 @@ export interface ReplicaOptions {
   /** So many replicas in this one process, with clients of both families in turn. */
   copies?: number;
   subscribe?: boolean;
+  /** Where the connection for wake-ups goes. Default: `redisPort`. */
+  subscriberPort?: number;
+  /** Connects with TLS, and trusts this certificate. */
+  ca?: string;
   username?: string;
   password?: string;
   /** How far its wall clock is ahead. */
@@ -80,8 +84,10 @@ const digest = (token: string) => createHash('sha256').update(token).digest('hex
 
 /** Opens a client of the family and, if wanted, a subscriber, with the options that `docs/fleet-setup.md` shows. */
 async function connect(options: ReplicaOptions) {
-  const { redisPort: port = 0, client: family, subscribe, topology = 'server' } = options;
-  const [client, subscriber] = Array.from({ length: subscribe ? 2 : 1 }, () => open(family, topology, port, options));
+  const { redisPort: port = 0, client: family, subscribe, subscriberPort = port, topology = 'server' } = options;
+  const [client, subscriber] = (subscribe ? [port, subscriberPort] : [port]).map((to) =>
+    open(family, topology, to, options),
+  );
   const close = () => [client, subscriber].map((each) => each?.close());
   if (!client) throw new Error('no client');
   return { port: client.port(subscriber), close };
@@ -99,12 +105,12 @@ function open(
   family: ReplicaOptions['client'],
   topology: NonNullable<ReplicaOptions['topology']>,
   port: number,
-  { username, password }: ReplicaOptions,
+  { username, password, ca }: ReplicaOptions,
 ): Opened {
   const user = { ...(username && { username }), ...(password && { password }) };
   const node = { host: '127.0.0.1', port };
   if (family === 'ioredis') {
-    const settings = { ...user, socketTimeout: 2_000 };
+    const settings = { ...user, socketTimeout: 2_000, ...(ca && { tls: { ca } }) };
     const client =
       topology === 'cluster'
         ? new IoredisCluster([node], { redisOptions: settings })
@@ -118,8 +124,8 @@ function open(
       close: () => client.disconnect(),
     };
   }
-  const settings = { ...user, pingInterval: 1_000, socket: RECONNECT };
-  const url = `redis://127.0.0.1:${port}`;
+  const settings = { ...user, pingInterval: 1_000, socket: ca ? { ...RECONNECT, tls: true as const, ca } : RECONNECT };
+  const url = `${ca ? 'rediss' : 'redis'}://127.0.0.1:${port}`;
   const client =
     topology === 'cluster'
       ? createCluster({ rootNodes: [{ url }], defaults: settings })

@@ -7,13 +7,15 @@ export type ProxyMode = 'pass' | 'cut-replies' | 'hold';
 export class TcpProxy implements AsyncDisposable {
   #mode: ProxyMode = 'pass';
   #delayMs = 0;
+  #toPort: number;
   readonly #server: net.Server;
   readonly #sockets = new Set<Socket>();
   readonly #silenced = new WeakSet<Socket>();
 
   private constructor(toPort: number) {
+    this.#toPort = toPort;
     this.#server = net.createServer((client) => {
-      const upstream = net.connect(toPort, '127.0.0.1');
+      const upstream = net.connect(this.#toPort, '127.0.0.1');
       for (const socket of [client, upstream]) {
         this.#sockets.add(socket.setNoDelay());
         socket.on('error', () => {});
@@ -42,6 +44,11 @@ export class TcpProxy implements AsyncDisposable {
   become(mode: ProxyMode, delayMs = 0): void {
     this.#mode = mode;
     this.#delayMs = delayMs;
+  }
+
+  /** New connections lead to another port, like a name that has moved. */
+  leadTo(port: number): void {
+    this.#toPort = port;
   }
 
   /** Drops everything on open connections, like a firewall that has forgotten them. New connections work. */

@@ -49,6 +49,10 @@ it.each<[string, Partial<Facts>]>([
     { unserved: 259, causes: [cause()], longestQueuedMs: 4_000 },
   ],
   [
+    '259 owners cannot be served: 503 since 11:14:00 UTC; the others are served. If it goes on, the next owner loses service at 11:20:00 UTC.',
+    { unserved: 259, causes: [cause()], runway: { owners: 4, firstAtMs: at(5) } },
+  ],
+  [
     '2 owners cannot be served: 503 since 11:14:00 UTC; the other one is served.',
     { known: 3, unserved: 2, causes: [cause()] },
   ],

@@ -98,6 +98,14 @@ describe('causes', () => {
     expect(service).toBe('partly');
   });
 
+  it('that are queues do not advise more concurrency while the answers of the service set the pace', () => {
+    const late: OwnerFacts = { phase: 'backing-off', failure: failure({ code: 'queue_timeout' }) };
+    const todoAt = (reason: 'quota' | 'overload') =>
+      statusOf([late], {}, { pace: { perSecond: 5, reason } }).causes[0]?.todo;
+    expect(todoAt('overload')).toMatch(/^Make fewer calls, share tokens .* answers with 429 or 503$/);
+    expect(todoAt('quota')).toMatch(/raise concurrency/);
+  });
+
   it('an open circuit and failures of owners with its code and status are one cause, which comes first', () => {
     const refusedOwner: OwnerFacts = { phase: 'backing-off', failure: failure({ code: 'owner_refused', status: 400 }) };
     const { causes, service } = statusOf(

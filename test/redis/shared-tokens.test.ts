@@ -728,6 +728,42 @@ describe('without help from Redis', () => {
     expect(shared.stats()).toMatchObject({ leader: 1, fallback: 0 });
   });
 
+  it('a subscription that is silent for an hour costs no request, and no call more than a second', async () => {
+    const fleet = new ModelFleet(
+      new FleetSource(
+        (call) => void fleet.clock.setTimeout(() => call.succeed({ response: { expires_in: 7_200 } }), 300),
+      ),
+    );
+    const silent = { ...fleet.model.port(), subscribe: async () => async () => {} };
+    const all = Array.from({ length: 4 }, () => fleet.replica({ redis: silent }));
+    const waitsMs: number[] = [];
+    const getAll = async (owner: string) => {
+      const startedMs = fleet.clock.monotonic();
+      const calls = all.map(async ({ registry }) => {
+        const { value } = await registry.getToken(owner);
+        waitsMs.push(fleet.clock.monotonic() - startedMs);
+        return value;
+      });
+      await fleet.pass(1_500, 50);
+      return new Set(await Promise.all(calls));
+    };
+    for (let minute = 0; minute < 60; minute++) {
+      expect((await getAll(`owner ${minute}`)).size).toBe(1);
+      await fleet.pass(58_500, 29_250);
+    }
+    expect(fleet.source.calls).toHaveLength(60);
+    expect(Math.max(...waitsMs)).toBeLessThanOrEqual(300 + 1_000);
+    // Each replica hears of a revoked token from the API alone, and takes the one that the first of them requested.
+    for (const { registry } of all) {
+      registry.reject('owner 0', (await registry.getToken('owner 0')).value);
+      const call = registry.getToken('owner 0');
+      await fleet.pass(1_500, 50);
+      await call;
+    }
+    expect(fleet.source.countFor('owner 0')).toBe(2);
+    expect((await getAll('owner 0')).size).toBe(1);
+  });
+
   it('a fallback offers its token to the other replicas', async () => {
     const fleet = new ModelFleet();
     const replica = fleet.replica();
@@ -757,6 +793,34 @@ describe('without help from Redis', () => {
     void fleet.replica().registry.getToken(KEY);
     await settle();
     expect(fleet.source.countFor(KEY)).toBe(2);
+  });
+
+  it('L2: a lease that Redis grants after the call has given up is given back, so that nobody waits for its end', async () => {
+    const fleet = new ModelFleet(
+      new FleetSource(
+        (call) => void fleet.clock.setTimeout(() => call.succeed({ response: { expires_in: 3600 } }), 100),
+      ),
+    );
+    let resume = () => {};
+    let stall: Promise<void> | undefined;
+    const redis = fleet.model.port(async (answer) => {
+      await stall;
+      return answer();
+    });
+    const [stalled, other] = [fleet.replica({ redis }), fleet.replica()];
+    for (const { registry } of [stalled, other]) void registry.getToken('warm');
+    await fleet.pass(1_000, 50);
+    stall = new Promise((resolve) => (resume = resolve));
+    void stalled.registry.getToken('opens the circuit');
+    await fleet.pass(900, 50);
+    const late = watched(stalled.registry.getToken(KEY));
+    await fleet.pass(900, 50);
+    expect([late.value !== undefined, stalled.shared.stats().sharing]).toEqual([true, false]);
+    resume();
+    await fleet.pass(100, 50);
+    const next = watched(other.registry.getToken(KEY));
+    await fleet.pass(1_000, 50);
+    expect(next.value).toBeDefined();
   });
 
   it('a refresh, for which nobody waits, gives Redis a second to reply', async () => {

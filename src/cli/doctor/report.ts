@@ -40,7 +40,7 @@ export function describeReport({ ok, checks, options, differences }: Report): st
     ...(advice ? [`${' '.repeat(21)}${advice}`] : []),
   ]);
   const recommended = options.length > 0 ? options.map((line) => `  ${line}`) : ['  none: the defaults fit'];
-  const hasToken = checks.some(({ check, status }) => check === 'token' && status === 'ok');
+  const hasToken = checks.some(({ check, status }) => check === 'token' && (status === 'ok' || status === 'warning'));
   return [
     ...lines,
     ...(hasToken ? ['', RECOMMENDED, ...recommended] : []),

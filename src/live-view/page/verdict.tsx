@@ -10,7 +10,7 @@ export function Verdict({ status, dashboardUrl }: { status: Facts; dashboardUrl:
   return (
     <section class={`verdict ${look}`} aria-label="Verdict">
       <p class="sentence">{sentenceOf(status, timeWord)}</p>
-      {first && <p class="hint">{adviceWord(first)}</p>}
+      {first && <p class="todo">{adviceWord(first)}</p>}
       <p class="row">
         <Copy word="Copy as text" text={() => incidentText(status)} />
         <Copy word="Copy as JSON" text={() => JSON.stringify(status, null, 2)} />

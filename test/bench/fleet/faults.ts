@@ -4,16 +4,11 @@
  * any Redis, how often the service was asked, and how long after the fault the replicas share again.
  */
 
-import { spawn } from 'node:child_process';
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { Redis } from 'ioredis';
 import type { Fleet, ReplicaPool } from '../../helpers/fleet.ts';
 import type { Outcome, ReplicaOptions } from '../../helpers/fleet-worker.ts';
-import { freePort, type RedisServer, startRedis } from '../../helpers/redis-server.ts';
-import { TcpProxy } from '../../helpers/tcp-proxy.ts';
+import { startRedis } from '../../helpers/redis-server.ts';
 import { type Service, startService } from './service.ts';
+import { APP, type At, EXPIRED, startTopology, type Topology, VALID, withCertificate } from './topologies.ts';
 
 /** In a few processes, because a process that gets no CPU time looks like a slow Redis. */
 const [PROCESSES, COPIES] = [4, 5];
@@ -22,25 +17,16 @@ const FAULT_MS = 20_000;
 /** The limits of the project: the share of calls over a second, and how much longer than without Redis the worst may be. */
 const LIMIT = { overShare: 0.08, worstMs: 1_500, backMs: 5_000 } as const;
 
-/** A Redis as the replicas reach it, and an administrator's connection to it. */
-interface At {
-  server: RedisServer;
-  readonly proxy: TcpProxy;
-  readonly admin: Redis;
-}
-
 interface Fault {
   readonly name: string;
   readonly what: string;
-  readonly topology?: 'sentinel';
+  readonly topology?: Topology;
   begin(at: At): unknown;
   end?(at: At): unknown;
 }
 
-const APP = ['app', 'on', '>pw', '~*', '&*', '+@all'] as const;
-
 /** Existing connections stay as they were, so the fault cuts them. */
-const cut = ({ proxy }: At) => proxy.cutAll();
+const cut = ({ proxy, subscribers }: At) => [proxy.cutAll(), subscribers.cutAll()];
 
 const FAULTS: readonly Fault[] = [
   { name: 'healthy', what: 'healthy', begin: () => {} },
@@ -62,7 +48,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     name: 'read-only',
-    what: 'read-only replica',
+    what: 'a read-only replica',
     begin: ({ admin }) => admin.replicaof('127.0.0.1', 1),
     end: ({ admin }) => admin.replicaof('NO', 'ONE'),
   },
@@ -83,7 +69,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     name: 'maxclients',
-    what: 'maxclients reached',
+    what: '`maxclients` reached',
     begin: async (at) => {
       await at.admin.config('SET', 'maxclients', '1');
       cut(at);
@@ -99,7 +85,75 @@ const FAULTS: readonly Fault[] = [
     end: (at) => [late(0)(at), cut(at)],
   },
   { name: 'dead', what: 'connections dead, server well', begin: ({ proxy }) => proxy.silenceAll() },
+  {
+    name: 'subscribers',
+    what: 'only the subscribers’ packets dropped',
+    begin: ({ subscribers }) => subscribers.become('hold'),
+    end: ({ subscribers }) => [subscribers.become('pass'), subscribers.cutAll()],
+  },
+  {
+    name: 'stalls',
+    what: 'stalls of 1.5 s every 5 s (AOF)',
+    begin: (at) => {
+      const stall = () => {
+        at.server.process.kill('SIGSTOP');
+        setTimeout(() => at.server.process.kill('SIGCONT'), 1_500);
+      };
+      stall();
+      at.timer = setInterval(stall, 5_000);
+    },
+    end: ({ timer, server }) => [clearInterval(timer), server.process.kill('SIGCONT')],
+  },
+  {
+    name: 'certificate',
+    what: 'TLS certificate expired',
+    topology: 'tls',
+    begin: (at) => [withCertificate(at, EXPIRED), cut(at)],
+    end: (at) => withCertificate(at, VALID),
+  },
+  {
+    name: 'failover',
+    what: '`FAILOVER`, the name moves 3 s later',
+    topology: 'replica',
+    begin: async (at) => {
+      await at.admin.call('FAILOVER');
+      setTimeout(() => moveTo(at.heirPort)(at), 3_000);
+    },
+  },
+  {
+    name: 'sentinel-failover',
+    what: '`SENTINEL FAILOVER`',
+    topology: 'sentinel',
+    begin: ({ sentinel }) => sentinel?.call('SENTINEL', 'FAILOVER', 'main'),
+  },
+  {
+    name: 'lagging',
+    what: 'a replica 5 s behind takes over',
+    topology: 'replica',
+    begin: (at) => {
+      at.replication?.become('hold');
+      setTimeout(async () => {
+        await at.server.kill();
+        await at.heirAdmin?.replicaof('NO', 'ONE');
+        moveTo(at.heirPort)(at);
+      }, 5_000);
+    },
+  },
+  {
+    name: 'slots',
+    what: 'slots of a cluster move',
+    topology: 'cluster',
+    begin: (at) => {
+      at.timer = setInterval(() => at.moveSlots?.(), 200);
+    },
+    end: ({ timer }) => clearInterval(timer),
+  },
 ];
+
+/** The name leads to another server. */
+function moveTo(port: number) {
+  return (at: At) => [at.proxy.leadTo(port), at.subscribers.leadTo(port), cut(at)];
+}
 
 function late(ms: number) {
   return ({ proxy }: At) => proxy.become('pass', ms);
@@ -158,23 +212,13 @@ async function withoutRedis(pool: ReplicaPool): Promise<Row> {
 
 async function measured(pool: ReplicaPool, fault: Fault): Promise<Row> {
   const service = await startService(100);
-  const server = await startRedis({
-    args: ['--user', ...APP, '--user', 'default', 'on', 'nopass', '~*', '&*', '+@all'],
-  });
-  const at: At = { server, proxy: await TcpProxy.start(server.port), admin: new Redis(server.port) };
-  at.admin.on('error', () => {});
-  const sentinel = fault.topology ? await startSentinel(server.port) : undefined;
-  const redisPort = sentinel?.port ?? at.proxy.port;
-  const common = {
-    ...optionsFor(service),
-    redisPort,
-    subscribe: true,
-    ...(sentinel && { topology: 'sentinel' as const }),
-  };
+  const at = await startTopology(fault.topology);
   try {
-    await using fleet = await pool.start(PROCESSES, { ...common, copies: COPIES }, (index) => ({
-      client: index % 2 ? 'ioredis' : 'node-redis',
-    }));
+    await using fleet = await pool.start(
+      PROCESSES,
+      { ...optionsFor(service), ...at.options, subscribe: true, copies: COPIES },
+      (index) => ({ client: index % 2 ? 'ioredis' : 'node-redis' }),
+    );
     await load(fleet, 'before', 3_000);
     await blockedMs(fleet);
     const before = service.requests;
@@ -185,11 +229,7 @@ async function measured(pool: ReplicaPool, fault: Fault): Promise<Row> {
     await fault.end?.(at);
     return { ...row, backMs: await untilShared(fleet, service) };
   } finally {
-    sentinel?.stop();
-    at.admin.disconnect();
-    await at.proxy[Symbol.asyncDispose]();
-    at.server.process.kill('SIGCONT');
-    await at.server.kill();
+    await at.stop();
     service.close();
   }
 }
@@ -206,7 +246,11 @@ async function load(fleet: Fleet, prefix: string, ms: number): Promise<Outcome[]
     rounds.push(fleet.all('get', [`${prefix}-${round}`]));
     await sleep(OWNER_EVERY_MS);
   }
-  return (await Promise.all(rounds)).flat(2);
+  const outcomes = (await Promise.all(rounds)).map((round) => round.flat());
+  const owners = outcomes.map((round) => new Set(round.flatMap(({ token }) => token ?? [])));
+  const tokens = owners.flatMap((each) => [...each]);
+  if (new Set(tokens).size < tokens.length) throw new Error('two owners were given the same token');
+  return outcomes.flat();
 }
 
 async function untilShared(fleet: Fleet, service: Service): Promise<number> {
@@ -220,42 +264,6 @@ async function untilShared(fleet: Fleet, service: Service): Promise<number> {
   return Infinity;
 }
 
-/** A replica of the server, and a sentinel that promotes it two seconds after the server's end. */
-async function startSentinel(master: number) {
-  const heir = await startRedis({
-    args: [
-      '--replicaof',
-      '127.0.0.1',
-      `${master}`,
-      '--user',
-      ...APP,
-      '--user',
-      'default',
-      'on',
-      'nopass',
-      '~*',
-      '&*',
-      '+@all',
-    ],
-  });
-  const port = await freePort();
-  const config = join(mkdtempSync(join(tmpdir(), 'otr-sentinel-')), 'sentinel.conf');
-  const settings = [
-    ...[`port ${port}`, 'bind 127.0.0.1', `sentinel monitor main 127.0.0.1 ${master} 1`],
-    ...['sentinel down-after-milliseconds main 2000', 'sentinel failover-timeout main 5000'],
-  ];
-  writeFileSync(config, `${settings.join('\n')}\n`);
-  const sentinel = spawn('redis-sentinel', [config], { stdio: 'ignore' });
-  await sleep(3_000);
-  return {
-    port,
-    stop: () => {
-      sentinel.kill('SIGKILL');
-      void heir.kill();
-    },
-  };
-}
-
 function summary(outcomes: readonly Outcome[]) {
   const times = outcomes.map(({ ms }) => ms).sort((a, b) => a - b);
   const at = (share: number) => times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? Number.NaN;
@@ -266,9 +274,11 @@ function summary(outcomes: readonly Outcome[]) {
 /** Prints a row. @returns its cells for the page. */
 function show(row: Row): string[] {
   const { over, p99Ms, worstMs, failed } = summary(row.outcomes);
+  const back = row.backMs !== undefined && row.backMs < 50 ? 'at once' : seconds(row.backMs, 1);
+  const perOwner = row.perOwner.toFixed(row.perOwner < 10 ? 1 : 0);
   const cells = [
-    ...[row.what, `${(over * 100).toFixed(1)} %`, seconds(p99Ms), seconds(worstMs), `${failed}`],
-    ...[row.perOwner.toFixed(1), row.backMs === undefined ? '' : seconds(row.backMs)],
+    ...[row.what, `${(over * 100).toFixed(1)} %`.replace('0.0 %', '0 %'), seconds(p99Ms), seconds(worstMs)],
+    ...[`${failed}`, perOwner, back],
   ];
   print([...cells, seconds(row.blockedMs)]);
   return cells;
@@ -278,5 +288,5 @@ function print([what = '', ...columns]: readonly string[]): void {
   console.log(what.padEnd(32) + columns.map((column) => column.padStart(20)).join(''));
 }
 
-const seconds = (ms: number) => `${(ms / 1_000).toFixed(2)} s`;
+const seconds = (ms: number | undefined, digits = 2) => (ms === undefined ? '' : `${(ms / 1_000).toFixed(digits)} s`);
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));

@@ -24,6 +24,6 @@ const { main } = await import(figures);
 const asked = process.argv.slice(2).filter((name) => name !== '--docs');
 const { status, faults } = await main(replica, asked);
 if (faults && process.argv.includes('--docs')) {
-  storeFigures('test/bench/fleet/results.json', 'npm run bench -- fleet', { faults });
+  storeFigures('test/bench/fleet/results.json', 'node test/bench/fleet/main.mjs faults', { faults });
 }
 process.exitCode = status;
