@@ -6,6 +6,8 @@ import type { Pause, PauseRanges } from './pauses.ts';
 /** The open circuit: no request starts before its pause ends. */
 export interface Circuit extends Pause {
   readonly scope: WiderScope;
+  /** When it opened. */
+  readonly sinceMs: number;
 }
 
 /**
@@ -101,6 +103,10 @@ export function trialDueAtMs<O>({ state }: Blame<O>): number | undefined {
   if (state.phase !== 'open' || state.isDue || state.outstanding > 0) return undefined;
   return state.circuit.retryAtMonotonicMs;
 }
+
+/** How long a request that was queued then waits for an open circuit. */
+export const waitsUntilMs = ({ sinceMs }: Circuit, queuedAtMs: number): number =>
+  Math.max(sinceMs, queuedAtMs) + PATIENCE_MS;
 
 /** The circuit, if it refuses calls now; undefined if they may wait for it. */
 export function refusingCircuit<O>(blame: Blame<O>, nowMs: number): Circuit | undefined {

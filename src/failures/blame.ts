@@ -229,7 +229,7 @@ function open<O>(blame: Blame<O>, error: OwnerTokenError, jitter: number, nowMs:
   const scope: WiderScope = OwnerTokenError.evidenceOf(error).scope === 'client' ? 'client' : 'endpoint';
   const count = before?.circuit.scope === scope ? before.circuit.count + 1 : 1;
   const pause = circuitPause(scope, error, count, canaries.length > 0, ranges, nowMs, jitter);
-  const circuit: Circuit = { scope, ...pause };
+  const circuit: Circuit = { scope, sinceMs: before?.circuit.sinceMs ?? nowMs, ...pause };
   blame.state = { phase: 'open', circuit, isDue: false, asked: before?.asked ?? [], outstanding: 0 };
   return NOTHING;
 }

@@ -11,8 +11,8 @@ import {
   type Circuit,
   circuitOf,
   mayStart,
-  PATIENCE_MS,
   trialDueAtMs,
+  waitsUntilMs,
 } from '../failures/blame-state.ts';
 import { type Health, type HealthEvent, initialHealth, reduce, type Step, slowAfterMs } from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
@@ -194,9 +194,9 @@ export class Scheduler {
       const { nextStartMs } = this.health.pace;
       const startsAtMs = now.monotonicMs < nextStartMs ? nextStartMs : growsAtMs(this.health.room, now.monotonicMs);
       wakeAtMs = Math.min(wakeAtMs, startsAtMs);
-      const isStopped = circuitOf(this.health.blame) && !this.#isRefusing;
-      const patienceMs = isStopped ? PATIENCE_MS + 1 : Number.POSITIVE_INFINITY;
-      wakeAtMs = Math.min(wakeAtMs, waiting.queuedAtMs + Math.min(patienceMs, this.#settings.maxQueueMs));
+      const circuit = circuitOf(this.health.blame);
+      if (circuit && !this.#isRefusing) wakeAtMs = Math.min(wakeAtMs, waitsUntilMs(circuit, waiting.queuedAtMs) + 1);
+      wakeAtMs = Math.min(wakeAtMs, waiting.queuedAtMs + this.#settings.maxQueueMs);
     }
     const isNever = wakeAtMs === Number.POSITIVE_INFINITY;
     // A timer that fires too early wakes the scheduler once for nothing, which costs less than restarting it each time.
@@ -296,7 +296,7 @@ export class Scheduler {
     let left = SLICE;
     for (const lane of LANES.slice(1)) {
       for (let flight = this.queue.lists[lane].first; flight; flight = this.queue.lists[lane].first) {
-        if (startsAtMs <= flight.queuedAtMs + PATIENCE_MS) break;
+        if (startsAtMs <= waitsUntilMs(circuit, flight.queuedAtMs)) break;
         if (left-- === 0) {
           this.#isRefusing = true;
           void nextTurn().then(() => {

@@ -404,7 +404,8 @@ export class Oracle {
     if (retryAtMs === undefined || code === 'token_rejected') return;
     const leftMs = retryAtMs - wallMs;
     if (leftMs > Math.max(this.options.longestPauseMs, 3_600_000) + 1) this.#broken(`a pause of ${leftMs} ms`);
-    if (this.#circuits.isAlone && leftMs < leastMs - 1.5)
+    // The first in a row counts up to a minute.
+    if (this.#circuits.isAlone && leftMs < Math.min(leastMs, 60_000) - 1.5)
       this.#broken(`the service asked owner ${owner} for ${leastMs} ms, its pause has ${leftMs} ms left`);
     this.#requests.paused(owner, monotonicMs + leftMs);
   }
