@@ -12,7 +12,7 @@ const slowsDown = (what: string, power: number, waves: number): Scene => ({
   tenants: Array.from({ length: waves }, (_, wave) => ({
     name: `wave${wave}`,
     count: 2_000 / waves,
-    burstMs: 2 * SEC,
+    burstMs: (5 * SEC) / waves,
     fromMs: 30 * SEC * wave,
   })),
   latencyMs: collapsing(100, 24, power),
