@@ -5,7 +5,7 @@
 
 import { Random } from '../../simulation/random.ts';
 import { during, failed, refusal, reset } from '../rules.ts';
-import { MIN, type Request, type Rule, type Scene, SEC, type TenantGroup } from '../scene.ts';
+import { MIN, type Rule, type Scene, SEC, type TenantGroup } from '../scene.ts';
 import { seconds } from './draft.ts';
 import { randomWorld } from './index.ts';
 
@@ -49,18 +49,12 @@ function failingPart(random: Random, { tenants, minutes, rules }: Scene): Troubl
       { ...group, ...times(share), ...ill, name: `${PART}${group.name}` },
     ];
   };
-  const isInPart = ({ group }: Request) => group.name.startsWith(PART);
-  const part: Rule = (request) => (isInPart(request) ? { ...answer, unwanted: 'dead' } : undefined);
-  // Owners of the part have no other trouble: how late their calls fail is compared.
-  const elsewhere =
-    (rule: Rule): Rule =>
-    (request, service) =>
-      isInPart(request) ? undefined : rule(request, service);
+  const part: Rule = ({ group }) => (group.name.startsWith(PART) ? { ...answer, unwanted: 'dead' } : undefined);
   return [
     `${100 * share} % of the tenants get ${what} for ${seconds(toMs - fromMs)}`,
     {
       tenants: tenants.flatMap(split),
-      rules: () => [during([fromMs, toMs], part), ...(rules?.() ?? []).map(elsewhere)],
+      rules: () => [during([fromMs, toMs], part), ...(rules?.() ?? [])],
     },
   ];
 }
