@@ -22,6 +22,9 @@ export interface SharedToken extends IssuedToken {
 /** The last part of a lifetime, in which a token is no longer shared: it would expire in transit. */
 const LAST_OF_LIFE = { share: 0.05, mostMs: 1_000 } as const;
 
+/** How far apart two replicas' estimates of the fleet's time may be while they differ from the server's clock. */
+const MAX_SKEW_MS = 1_000;
+
 /** The sealed JSON: `null` stands for `Infinity`, and the names of the fields that held the token for its copies in the response. */
 interface WireToken extends Omit<SharedToken, 'lifetimeMs'> {
   readonly lifetimeMs: number | null;
@@ -79,9 +82,9 @@ export function issuedTokenFrom(
   lifetimeOf: (issued: IssuedToken) => number,
 ): IssuedToken | undefined {
   // Until this replica has heard the fleet's time, after the server's clock was set back.
-  if (!(ageMs >= 0)) return undefined;
+  if (!(ageMs >= -MAX_SKEW_MS)) return undefined;
   const issuedAt = (atMs: number) => ({ ...shared, requestedAtMs: Math.floor(atMs) });
-  let issued = issuedAt(askedAtMs - ageMs);
+  let issued = issuedAt(askedAtMs - Math.max(0, ageMs));
   const sealedEndMs = issued.requestedAtMs + lifetimeMs;
   let ownMs = lifetimeOf(issued);
   if (ownMs > lifetimeMs) {

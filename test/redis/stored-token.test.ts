@@ -30,8 +30,13 @@ it('a shared token is absent when it has expired, or its age is impossible', () 
   expect(of(588_900)).toBeDefined();
   // Less than a second is left: it would end on its way.
   expect(of(589_100)).toBeUndefined();
-  expect(of(-1)).toBeUndefined();
+  expect(of(-1_001)).toBeUndefined();
   expect(of(Number.NaN)).toBeUndefined();
+});
+
+it('a shared token is new when two estimates of the time make it a little younger than that', () => {
+  const at = { ageMs: -1_000, askedAtMs: NOW, nowMs: NOW };
+  expect(issuedTokenFrom(shared(), at, lifetimeMs)?.requestedAtMs).toBe(NOW);
 });
 
 it('a shared token is absent when it is a JWT past its own exp, unless tokens are kept until rejected', () => {
