@@ -1,13 +1,15 @@
 /**
  * The rate at which requests are sent. Each event changes the state in place; nothing here reads a clock.
  *
- * If more than 15 % of the recent responses, counted by distinct owners, say that the service is busy, it is overloaded. The rate is
- * then cut to the rate at which requests were sent, less that share, but never below nine tenths of the rate at which the
- * service recently issued tokens. Without such responses the rate rises by a tenth each second, and a minute after the last
- * cut the limit is dropped. A trickle of 429s changes nothing.
+ * If more than 15 % of the answers, counted by distinct owners, say that the service is busy, it is overloaded. The rate is then cut to
+ * the rate at which requests were sent, less that share, but never below nine tenths of the rate at which the service recently
+ * issued tokens. Without such answers the rate rises by a tenth each second, and a minute after the last cut the limit is dropped.
+ *
+ * A cut must help: if the share stays as it was after two of them, although an overloaded service would refuse fewer requests, the
+ * limit is dropped. For a while, ever longer, it then takes half of the answers for another cut.
  *
  * A 429 says that the service is busy. A 503 may be a failure of that part of the service which its owner is on, where a lower rate
- * helps nobody: it counts only after many answers were 503s, and an owner that got one was served soon after it.
+ * helps nobody: it counts for some seconds after an owner that got one was served soon.
  */
 
 /** Counts events in windows of a second. */
@@ -24,39 +26,48 @@ export interface Pace {
   /** The learned rate. */
   perSecond: number;
   nextStartMs: number;
-  /** The share of responses that say that the service is busy, as a moving average. */
+  /** The answers to requests that were sent since the last cut, and the share of them that say that the service is busy. */
+  answers: number;
   busyShare: number;
-  /** The owner of the last such response: a repeated one of the same owner does not count. */
+  /** The owner of the last such answer: a repeated one of the same owner does not count. */
   lastBusy: unknown;
   cutAtMs: number;
+  /** The share before the last cut, until that has shown whether it helps; otherwise 0. */
+  shareBefore: number;
+  /** Whether the cut before did not help either. */
+  hasNotHelped: boolean;
+  /** Since two cuts did not help: until when {@link TOLERATED_SHARE} counts, and for how long the next time. */
+  tolerateUntilMs: number;
+  tolerateMs: number;
   raisedAtMs: number;
   readonly sent: Meter;
   readonly issued: Meter;
   /** The highest rate of tokens issued within a second; fades. */
   bestPerSecond: number;
   bestAtMs: number;
-  /** The share of 503s, as a moving average, and when each of the last owners got one. */
-  unavailableShare: number;
+  /** When each of the last owners got a 503. */
   readonly unavailable: Map<unknown, number>;
   /** Until then a 503 says that the service is busy. */
   loadUntilMs: number;
 }
 
 const BUSY_SHARE = 0.15;
-/** The moving average counts about this many answers. */
-const ANSWERS_AVERAGED = 20;
-/** In a burst, which is so many tokens within a second, the rate follows the latest answers. */
-const BURST = { tokens: 50, answersAveraged: 5, busyShare: 0.3, cutIntervalMs: 100 } as const;
+/** The share is that of the answers of about a second, or of so many if those are fewer. */
+const LEAST_ANSWERS = 20;
+/** A cut helps if it lowers the share to half of what it was. */
+const HELPS = 0.5;
+/** After a cut that did not help, a lower share than this is tolerated: for so long, twice as long each time. */
+const TOLERATED_SHARE = 0.5;
+const TOLERATE_MS = { first: 5_000, most: 300_000 } as const;
 const LEAST_PER_SECOND = 5;
-const CUT_INTERVAL_MS = 500;
 const OF_ISSUED = 0.9;
 const RAISE_PER_SECOND = 1.1;
 const FADE_PER_SECOND = 0.9;
 const FORGET_AFTER_MS = 60_000;
 /** A burst that is shorter counts as this long. */
 const SHORTEST_MS = 200;
-/** Load: this share of 503s, and an owner served within so long of one. For so long after it was shown, 503s count as 429s do. */
-const LOAD = { share: 0.3, servedWithinMs: 2_000, lastsMs: 5_000, owners: 256 } as const;
+/** After an owner was served so soon after a 503, 503s count as 429s do for so long. */
+const LOAD = { servedWithinMs: 2_000, lastsMs: 5_000, owners: 256 } as const;
 const NEVER = Number.NEGATIVE_INFINITY;
 
 const newMeter = (): Meter => ({ sinceMs: NEVER, count: 0, before: 0 });
@@ -66,15 +77,19 @@ export function initialPace(quotaPerSecond = Number.POSITIVE_INFINITY): Pace {
     quotaPerSecond,
     perSecond: Number.POSITIVE_INFINITY,
     nextStartMs: NEVER,
+    answers: 0,
     busyShare: 0,
     lastBusy: undefined,
     cutAtMs: NEVER,
+    shareBefore: 0,
+    hasNotHelped: false,
+    tolerateUntilMs: NEVER,
+    tolerateMs: TOLERATE_MS.first,
     raisedAtMs: NEVER,
     sent: newMeter(),
     issued: newMeter(),
     bestPerSecond: 0,
     bestAtMs: 0,
-    unavailableShare: 0,
     unavailable: new Map(),
     loadUntilMs: NEVER,
   };
@@ -116,7 +131,7 @@ export function paceSent(pace: Pace, nowMs: number): void {
 }
 
 /** The service issued a token. */
-export function paceIssued(pace: Pace, owner: unknown, nowMs: number): void {
+export function paceIssued(pace: Pace, owner: unknown, sentMs: number, nowMs: number): void {
   showLoad(pace, owner, nowMs);
   count(pace.issued, nowMs);
   const perSecond = rateOf(pace.issued, nowMs, 1_000);
@@ -124,46 +139,60 @@ export function paceIssued(pace: Pace, owner: unknown, nowMs: number): void {
     pace.bestPerSecond = perSecond;
     pace.bestAtMs = nowMs;
   }
-  answered(pace, false, nowMs);
+  answered(pace, false, sentMs, nowMs);
 }
 
 /** Drops the learned rate. */
 export function paceRestarted(pace: Pace): void {
   pace.perSecond = Number.POSITIVE_INFINITY;
+  pace.shareBefore = 0;
+  pace.answers = 0;
   pace.busyShare = 0;
   if (pace.quotaPerSecond === Number.POSITIVE_INFINITY) pace.nextStartMs = NEVER;
 }
 
+/** The owner was removed. */
+export function paceForgotten({ unavailable }: Pace, owner: unknown): void {
+  unavailable.delete(owner);
+}
+
 /** A request failed. @param busy whether the response was a 429, or a 503 that does not say for how long. */
-export function paceFailed(pace: Pace, owner: unknown, busy: 429 | 503 | undefined, nowMs: number): void {
-  pace.unavailableShare += (Number(busy === 503) - pace.unavailableShare) / ANSWERS_AVERAGED;
+export function paceFailed(
+  pace: Pace,
+  owner: unknown,
+  busy: 429 | 503 | undefined,
+  sentMs: number,
+  nowMs: number,
+): void {
   if (busy === 503) {
     pace.unavailable.delete(owner);
     pace.unavailable.set(owner, nowMs);
     if (pace.unavailable.size > LOAD.owners) pace.unavailable.delete(pace.unavailable.keys().next().value);
   }
-  if (busy === undefined || (busy === 503 && nowMs >= pace.loadUntilMs)) answered(pace, false, nowMs);
+  if (busy === undefined || (busy === 503 && nowMs >= pace.loadUntilMs)) answered(pace, false, sentMs, nowMs);
   else if (owner !== pace.lastBusy) {
     pace.lastBusy = owner;
-    answered(pace, true, nowMs);
+    answered(pace, true, sentMs, nowMs);
   }
 }
 
 /** Whether the 503s of late come from load: an owner that got one is served soon after. */
 function showLoad(pace: Pace, owner: unknown, nowMs: number): void {
   const failedMs = pace.unavailable.get(owner);
-  const isServedSoon = failedMs !== undefined && nowMs - failedMs <= LOAD.servedWithinMs;
-  if (isServedSoon && pace.unavailableShare >= LOAD.share) pace.loadUntilMs = nowMs + LOAD.lastsMs;
+  if (failedMs !== undefined && nowMs - failedMs <= LOAD.servedWithinMs) pace.loadUntilMs = nowMs + LOAD.lastsMs;
   pace.unavailable.delete(owner);
-  pace.unavailableShare -= pace.unavailableShare / ANSWERS_AVERAGED;
 }
 
-function answered(pace: Pace, isBusy: boolean, nowMs: number): void {
-  const isBurst = rateOf(pace.issued, nowMs, 1_000) >= BURST.tokens;
-  pace.busyShare += (Number(isBusy) - pace.busyShare) / (isBurst ? BURST.answersAveraged : ANSWERS_AVERAGED);
-  const cutAgainMs = pace.cutAtMs + (isBurst ? BURST.cutIntervalMs : CUT_INTERVAL_MS);
-  if (pace.busyShare > (isBurst ? BURST.busyShare : BUSY_SHARE) && nowMs >= cutAgainMs) cut(pace, nowMs);
-  else if (!isBusy && pace.perSecond < Number.POSITIVE_INFINITY) {
+function answered(pace: Pace, isBusy: boolean, sentMs: number, nowMs: number): void {
+  // Says nothing about the rate since the last cut.
+  if (sentMs <= pace.cutAtMs) return;
+  const enough = Math.max(LEAST_ANSWERS, rateOf(pace.issued, nowMs, 1_000));
+  pace.answers++;
+  pace.busyShare += (Number(isBusy) - pace.busyShare) / Math.min(pace.answers, enough);
+  if (pace.answers >= enough && pace.shareBefore > 0) judgeCut(pace, nowMs);
+  const isEnough = pace.answers >= enough && nowMs >= pace.tolerateUntilMs;
+  if (pace.answers >= LEAST_ANSWERS && pace.busyShare > (isEnough ? BUSY_SHARE : TOLERATED_SHARE)) cut(pace, nowMs);
+  else if (!isBusy && pace.shareBefore === 0 && isPaced(pace)) {
     const seconds = Math.min(1, (nowMs - pace.raisedAtMs) / 1_000);
     pace.perSecond *= RAISE_PER_SECOND ** seconds;
     pace.raisedAtMs = nowMs;
@@ -171,12 +200,30 @@ function answered(pace: Pace, isBusy: boolean, nowMs: number): void {
 }
 
 function cut(pace: Pace, nowMs: number): void {
-  const sentPerSecond = rateOf(pace.sent, nowMs, SHORTEST_MS);
+  const { busyShare } = pace;
+  const sentPerSecond = Math.min(pace.perSecond, rateOf(pace.sent, nowMs, SHORTEST_MS));
   const least = Math.max(LEAST_PER_SECOND, OF_ISSUED * bestAt(pace, nowMs));
-  pace.perSecond = Math.max(least, Math.min(pace.perSecond, sentPerSecond) * (1 - pace.busyShare));
+  pace.perSecond = Math.max(least, sentPerSecond * (1 - busyShare));
+  // An overloaded service issues as many tokens as before.
+  const shareExpected = 1 - (sentPerSecond * (1 - busyShare)) / pace.perSecond;
+  pace.shareBefore = shareExpected < HELPS * busyShare ? busyShare : 0;
+  pace.answers = 0;
   pace.busyShare = 0;
   pace.cutAtMs = nowMs;
   pace.raisedAtMs = nowMs;
+}
+
+/** Enough answers since the last cut have come to say whether it helps. */
+function judgeCut(pace: Pace, nowMs: number): void {
+  const { busyShare, shareBefore, hasNotHelped } = pace;
+  pace.shareBefore = 0;
+  pace.hasNotHelped = busyShare > HELPS * shareBefore;
+  if (!pace.hasNotHelped) pace.tolerateMs = TOLERATE_MS.first;
+  else if (hasNotHelped && busyShare < TOLERATED_SHARE) {
+    paceRestarted(pace);
+    pace.tolerateUntilMs = nowMs + pace.tolerateMs;
+    pace.tolerateMs = Math.min(2 * pace.tolerateMs, TOLERATE_MS.most);
+  }
 }
 
 const bestAt = ({ bestPerSecond, bestAtMs }: Pace, nowMs: number) =>

@@ -14,7 +14,16 @@
 import { type FailureScope, OwnerTokenError } from '../errors/owner-token-error.ts';
 import { type BlameEvent, type BlameStep, reduceBlame } from './blame.ts';
 import { type Blame, circuitOf, initialBlame } from './blame-state.ts';
-import { initialPace, isPaced, type Pace, paceFailed, paceIssued, paceRestarted, paceSent } from './pace.ts';
+import {
+  initialPace,
+  isPaced,
+  type Pace,
+  paceFailed,
+  paceForgotten,
+  paceIssued,
+  paceRestarted,
+  paceSent,
+} from './pace.ts';
 import { HUNG_AFTER_MS, ownerPause, type Pause, type PauseRanges } from './pauses.ts';
 import { type Answered, initialRoom, type Room, roomAnswered } from './room.ts';
 
@@ -93,6 +102,9 @@ export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: numbe
     case 'resumed':
       paceRestarted(health.pace);
       return reduceBlame(health.blame, event, nowMs);
+    case 'forgotten':
+      paceForgotten(health.pace, event.owner);
+      return reduceBlame(health.blame, event, nowMs);
     default:
       return reduceBlame(health.blame, event, nowMs);
   }
@@ -105,7 +117,7 @@ function succeeded<O>(health: Health<O>, event: Extract<HealthEvent<O>, { kind: 
   if (circuit && circuit.error.code !== 'rate_limited') paceRestarted(pace);
   // A success during a check shows that the failures before it were the owners' own.
   if (blame.state.phase === 'checking') pace.busyShare = 0;
-  paceIssued(pace, event.owner, nowMs);
+  paceIssued(pace, event.owner, nowMs - event.tookMs, nowMs);
   const { latencyMs = event.tookMs } = health;
   health.latencyMs = latencyMs + (event.tookMs - latencyMs) / LATENCIES_AVERAGED;
   health.savedTokens = Math.min(MOST_SAVED_TOKENS, health.savedTokens + 1);
@@ -117,7 +129,7 @@ function requestFailed<O>(health: Health<O>, event: FailedEvent<O>, nowMs: numbe
   const { blame } = health;
   const todo = reduceBlame(blame, event, nowMs);
   roomAnswered(health.room, event, false, nowMs);
-  paceFailed(health.pace, event.owner, busyStatus(event.error), nowMs);
+  paceFailed(health.pace, event.owner, busyStatus(event.error), nowMs - event.tookMs, nowMs);
   const resendAfterMs = event.isTrial ? undefined : resendOf(health, event);
   if (resendAfterMs !== undefined) {
     health.savedTokens -= TOKENS_PER_RETRY;

@@ -4,13 +4,14 @@ import {
   isPaced,
   type Pace,
   paceFailed,
+  paceForgotten,
   paceIssued,
   paceRestarted,
   paceSent,
   paceStat,
 } from '../../src/failures/pace.ts';
 
-/** A pace whose events happen at given times. Each 429 is of another owner unless it is named. */
+/** A pace whose events happen at given times, each answer as soon as its request was sent. Each 429 is of another owner. */
 class Pacing {
   readonly pace: Pace;
   #owners = 0;
@@ -25,23 +26,28 @@ class Pacing {
   }
 
   issued(nowMs: number, count = 1): this {
-    for (let n = 0; n < count; n++) paceIssued(this.pace, `served ${n}`, nowMs);
+    for (let n = 0; n < count; n++) paceIssued(this.pace, `served ${n}`, nowMs, nowMs);
     return this;
   }
 
   busy(nowMs: number, count = 1): this {
-    for (let n = 0; n < count; n++) paceFailed(this.pace, `owner ${this.#owners++}`, 429, nowMs);
+    for (let n = 0; n < count; n++) paceFailed(this.pace, `owner ${this.#owners++}`, 429, nowMs, nowMs);
     return this;
   }
 
+  /** Twenty answers, of which twelve say that the service is busy. */
+  overloaded(nowMs: number): this {
+    return this.refused(nowMs, 8).busy(nowMs, 12);
+  }
+
   refused(nowMs: number, count = 1): this {
-    for (let n = 0; n < count; n++) paceFailed(this.pace, 'refused', undefined, nowMs);
+    for (let n = 0; n < count; n++) paceFailed(this.pace, 'refused', undefined, nowMs, nowMs);
     return this;
   }
 }
 
-/** The share of 429s after four in a row. */
-const SHARE = 1 - 0.95 ** 4;
+/** The share of 429s in {@link Pacing.overloaded}. */
+const SHARE = 12 / 20;
 /** Cuts at a rate that was sent, less the share. */
 const less = (perSecond: number) => expect.closeTo(perSecond * (1 - SHARE), 6);
 
@@ -60,8 +66,8 @@ describe('the quota', () => {
   });
 
   it('binds where the learned rate is higher, and the learned rate where that is lower', () => {
-    expect(new Pacing(10).sent(0, 100).busy(500, 4).sent(600).pace.nextStartMs).toBe(100 * 100 + 100);
-    const { pace } = new Pacing(1_000).sent(0, 100).busy(500, 4);
+    expect(new Pacing(10).sent(0, 100).overloaded(500).sent(600).pace.nextStartMs).toBe(100 * 100 + 100);
+    const { pace } = new Pacing(1_000).sent(0, 100).overloaded(500);
     pace.nextStartMs = 0;
     paceSent(pace, 600);
     expect(pace.nextStartMs).toEqual(expect.closeTo(600 + 1_000 / pace.perSecond));
@@ -70,12 +76,12 @@ describe('the quota', () => {
 
 describe('the rate', () => {
   it.each([
-    ['three 429s in a row', () => new Pacing().sent(0, 100).busy(500, 3)],
+    ['nineteen 429s in a row', () => new Pacing().sent(0, 100).busy(500, 19)],
     [
-      'a 429 in six',
+      'a 429 in ten',
       () => {
         const pacing = new Pacing().sent(0, 100);
-        for (let n = 0; n < 500; n++) pacing.issued(500 + 700 * n, 7).busy(500 + 700 * n);
+        for (let n = 0; n < 500; n++) pacing.issued(500 + 700 * n, 9).busy(500 + 700 * n);
         return pacing;
       },
     ],
@@ -83,7 +89,7 @@ describe('the rate', () => {
       'any number of 429s of one owner',
       () => {
         const pacing = new Pacing().sent(0, 100);
-        for (let n = 0; n < 50; n++) paceFailed(pacing.pace, 'one', 429, 500);
+        for (let n = 0; n < 50; n++) paceFailed(pacing.pace, 'one', 429, 500, 500);
         return pacing;
       },
     ],
@@ -94,7 +100,7 @@ describe('the rate', () => {
 
   it('a 429 of an owner counts again once another owner had one', () => {
     const pacing = new Pacing().sent(0, 100);
-    for (const owner of ['a', 'b', 'a', 'b']) paceFailed(pacing.pace, owner, 429, 500);
+    for (let n = 0; n < 20; n++) paceFailed(pacing.pace, n % 2, 429, 500, 500);
     expect(isPaced(pacing.pace)).toBe(true);
   });
 
@@ -132,29 +138,27 @@ describe('the rate', () => {
       ],
       20 + 0.75 * 40,
     ],
-  ] as const)(
-    'is cut at four 429s in a row to what was sent, less their share: a burst %s',
-    (_, nowMs, bursts, perSecond) => {
-      const pacing = new Pacing();
-      for (const [atMs, count] of bursts) pacing.sent(atMs, count);
-      pacing.busy(nowMs, 4);
-      expect(pacing.pace.perSecond).toEqual(perSecond === undefined ? 5 : less(perSecond));
-      expect([pacing.pace.cutAtMs, pacing.pace.busyShare]).toEqual([nowMs, 0]);
-    },
-  );
+  ] as const)('is cut to what was sent, less the share of 429s: a burst %s', (_, nowMs, bursts, perSecond) => {
+    const pacing = new Pacing();
+    for (const [atMs, count] of bursts) pacing.sent(atMs, count);
+    pacing.overloaded(nowMs);
+    expect(pacing.pace.perSecond).toEqual(perSecond === undefined ? 5 : less(perSecond));
+    expect([pacing.pace.cutAtMs, pacing.pace.busyShare]).toEqual([nowMs, 0]);
+  });
 
-  it('is cut again after half a second, by the share of 429s, and never below five a second', () => {
-    const pacing = new Pacing().sent(0, 100).busy(500, 4);
+  it('is cut again after twenty answers to requests that were sent since, and never below five a second', () => {
+    const pacing = new Pacing().sent(0, 100).overloaded(500);
     const first = pacing.pace.perSecond;
-    expect(pacing.busy(999, 40).pace.perSecond).toBe(first);
-    expect(pacing.busy(1_000).pace.perSecond).toEqual(expect.closeTo(100 * 0.95 ** 41, 6));
-    for (let nowMs = 1_500; nowMs < 10_000; nowMs += 500) pacing.sent(nowMs, 10).busy(nowMs, 40);
+    for (let n = 0; n < 40; n++) paceFailed(pacing.pace, n, 429, 500, 700);
+    expect(pacing.overloaded(500).pace.perSecond).toBe(first);
+    expect(pacing.overloaded(501).pace.perSecond).toEqual(expect.closeTo(first * (1 - SHARE), 6));
+    for (let nowMs = 1_500; nowMs < 10_000; nowMs += 500) pacing.sent(nowMs, 10).overloaded(nowMs);
     expect(pacing.pace.perSecond).toBe(5);
   });
 
   it('is cut from the learned one where less than that was sent', () => {
-    const pacing = new Pacing().sent(0, 100).busy(500, 4).sent(900, 200);
-    expect(pacing.busy(1_000, 4).pace.perSecond).toEqual(expect.closeTo(200 * (1 - SHARE) ** 2, 6));
+    const pacing = new Pacing().sent(0, 100).overloaded(500).sent(900, 200);
+    expect(pacing.overloaded(1_000).pace.perSecond).toEqual(expect.closeTo(200 * (1 - SHARE) ** 2, 6));
   });
 
   it.each([
@@ -162,7 +166,8 @@ describe('the rate', () => {
     ['two seconds later', 3_000, 0.9 * 80 * 0.9 ** 2],
     ['a minute later', 61_000, 5],
   ])('is not cut below nine tenths of the best rate of tokens, which fades: %s', (_, nowMs, expected) => {
-    const pacing = new Pacing().issued(500).issued(1_000, 79).sent(nowMs).busy(nowMs, 40);
+    const pacing = new Pacing().issued(500).issued(1_000, 79).sent(nowMs);
+    while (!isPaced(pacing.pace)) pacing.busy(nowMs);
     expect(pacing.pace.perSecond).toEqual(expect.closeTo(expected, 6));
   });
 
@@ -179,7 +184,8 @@ describe('the rate', () => {
     ['tokens', (pacing: Pacing, nowMs: number) => pacing.issued(nowMs)],
     ['other failures', (pacing: Pacing, nowMs: number) => pacing.refused(nowMs)],
   ])('rises by a tenth each second while there are %s, without a jump after a silence', (_, answer) => {
-    const pacing = new Pacing().sent(0, 100).busy(500, 4);
+    const pacing = new Pacing().sent(0, 100).overloaded(500);
+    pacing.pace.shareBefore = 0;
     const cut = pacing.pace.perSecond;
     answer(answer(pacing, 1_000), 1_500);
     expect(pacing.pace.perSecond).toEqual(expect.closeTo(cut * 1.1, 6));
@@ -189,25 +195,25 @@ describe('the rate', () => {
   });
 
   it('does not rise with a 429', () => {
-    const pacing = new Pacing().sent(0, 100).busy(500, 4);
+    const pacing = new Pacing().sent(0, 100).overloaded(500);
     const cut = pacing.pace.perSecond;
     expect(pacing.busy(900).pace.perSecond).toBe(cut);
   });
 
   it('is forgotten once a minute has passed since the last cut', () => {
-    const pacing = new Pacing().sent(0, 100).busy(500, 4);
+    const pacing = new Pacing().sent(0, 100).overloaded(500);
     expect(isPaced(pacing.sent(60_500).pace)).toBe(true);
     expect(isPaced(pacing.sent(60_501).pace)).toBe(false);
     expect(pacing.sent(70_000).pace.nextStartMs).toBe(70_000);
   });
 
   it('is forgotten with its share of 429s where it was learned from an outage', () => {
-    const pacing = new Pacing(20).sent(0, 100).busy(500, 6);
+    const pacing = new Pacing(20).sent(0, 100).overloaded(500);
     paceRestarted(pacing.pace);
     expect(pacing.pace).toMatchObject({ busyShare: 0, quotaPerSecond: 20, perSecond: Number.POSITIVE_INFINITY });
     // The spacing of the quota goes on.
     expect(pacing.sent(600).pace.nextStartMs).toBe(5_050);
-    const free = new Pacing().sent(0, 100).busy(500, 6).sent(500, 10_000);
+    const free = new Pacing().sent(0, 100).overloaded(500).sent(500, 10_000);
     paceRestarted(free.pace);
     expect(free.sent(600).pace.nextStartMs).toBe(600);
   });
@@ -228,40 +234,121 @@ it.each([
   },
 );
 
-describe('503s', () => {
-  const ISSUED = 7;
-  /** In each second, some owners get a 503 and seven a token; afterwards an owner that got one is served. */
-  const seconds = (busyEach: number, servedAfterMs = 1_000) => {
-    const { pace } = new Pacing().sent(0, 100);
-    for (let second = 0; second < 10; second++) {
-      const nowMs = 1_000 * second;
-      for (let n = 0; n < busyEach; n++) paceFailed(pace, `${second} ${n}`, 503, nowMs);
-      for (let n = 0; n < ISSUED; n++) paceIssued(pace, 'well', nowMs);
+describe('a cut', () => {
+  /** 100 are sent in half a second and answered with tokens, and then one 429 after the other comes, until the rate is cut. */
+  function cut(pacing = new Pacing(), nowMs = 1_000) {
+    pacing.sent(nowMs - 1_000, 100).issued(nowMs - 500, 100);
+    while (!isPaced(pacing.pace)) pacing.busy(nowMs);
+    return pacing;
+  }
+  /** Answers to requests that were sent after the cut: so many of each hundred are 429s. */
+  function answer({ pace }: Pacing, count: number, busyOf100: number, sentMs = 1_001, nowMs = 1_050) {
+    for (let n = 1; n <= count; n++) {
+      const isBusy = Math.floor((n * busyOf100) / 100) > Math.floor(((n - 1) * busyOf100) / 100);
+      paceFailed(pace, isBusy ? `later ${n}` : 'other', isBusy ? 429 : undefined, sentMs, nowMs);
     }
-    paceFailed(pace, 'late', 503, 10_000);
-    paceIssued(pace, 'late', 10_000 + servedAfterMs);
+  }
+  /** As many as were issued within the second before. */
+  const ENOUGH = 100;
+
+  it('has helped or not once as many answers have come as in a second: until then the rate does not rise', () => {
+    const pacing = cut();
+    const { perSecond } = pacing.pace;
+    answer(pacing, ENOUGH, 0, 1_000);
+    answer(pacing, ENOUGH - 1, 0);
+    expect(pacing.pace).toMatchObject({ answers: ENOUGH - 1, perSecond });
+    answer(pacing, 1, 0);
+    answer(pacing, 1, 0, 1_001, 1_500);
+    expect(pacing.pace.perSecond).toBeGreaterThan(perSecond);
+  });
+
+  it.each([
+    ['to half', 7, false],
+    ['by less than half', 9, true],
+    ['not at all', 15, true],
+  ])('that lowers the share %s: with %i of a hundred busy, it has not helped: %s', (_, busyOf100, expected) => {
+    const pacing = cut();
+    answer(pacing, ENOUGH, busyOf100);
+    expect([isPaced(pacing.pace), pacing.pace.hasNotHelped]).toEqual([true, expected]);
+  });
+
+  const cutTwiceInVain = () => {
+    const pacing = cut();
+    answer(pacing, ENOUGH, 15);
+    paceRestarted(pacing.pace);
+    cut(pacing, 5_000);
+    answer(pacing, ENOUGH, 15, 5_001, 5_050);
+    return pacing;
+  };
+
+  it('that is the second one in a row that does not help ends the limit, until half of the answers are busy', () => {
+    const pacing = cutTwiceInVain();
+    expect(isPaced(pacing.pace)).toBe(false);
+    expect(pacing.pace).toMatchObject({ tolerateUntilMs: 10_050, tolerateMs: 10_000 });
+    expect(isPaced(pacing.refused(10_049, 10).busy(10_049, 10).pace)).toBe(false);
+    expect(isPaced(pacing.busy(10_049, 1).pace)).toBe(true);
+  });
+
+  it('tolerates a share below half for twice as long each time, up to five minutes, until a cut helps', () => {
+    const pacing = cutTwiceInVain();
+    pacing.pace.tolerateMs = 200_000;
+    cut(pacing, 20_000);
+    answer(pacing, ENOUGH, 15, 20_001, 20_050);
+    expect(pacing.pace).toMatchObject({ tolerateUntilMs: 220_050, tolerateMs: 300_000 });
+    cut(pacing, 300_000);
+    answer(pacing, ENOUGH, 0, 300_001, 300_050);
+    expect(pacing.pace).toMatchObject({ tolerateMs: 5_000, hasNotHelped: false });
+  });
+
+  it('after which half of the answers are busy says nothing: there is more demand, or less capacity', () => {
+    const pacing = cutTwiceInVain();
+    cut(pacing, 20_000);
+    answer(pacing, ENOUGH, 50, 20_001, 20_050);
+    expect([isPaced(pacing.pace), pacing.pace.tolerateMs]).toEqual([true, 10_000]);
+  });
+
+  it('that leaves the rate far above the limit shows nothing: the service still refuses many', () => {
+    const pacing = new Pacing().issued(0, 300).sent(500, 100);
+    while (!isPaced(pacing.pace)) pacing.busy(1_000);
+    expect(pacing.pace.shareBefore).toBe(0);
+  });
+});
+
+describe('503s', () => {
+  const failed = (pace: Pace, owner: string, nowMs: number) => paceFailed(pace, owner, 503, nowMs, nowMs);
+  /** An owner got a 503 at second 10, and a token so much later. */
+  const servedAfter = (ms: number) => {
+    const { pace } = new Pacing().sent(0, 100);
+    failed(pace, 'late', 10_000);
+    paceIssued(pace, 'late', 10_000 + ms, 10_000 + ms);
     return pace;
   };
   const isCut = (pace: Pace, nowMs: number) => {
-    for (const owner of 'abcd') paceFailed(pace, owner, 503, nowMs);
+    for (let owner = 0; owner < 20; owner++) failed(pace, `owner ${owner}`, nowMs);
     return isPaced(pace);
   };
 
   it('that some owners get again and again cut no rate', () => {
     const { pace } = new Pacing().sent(0, 100);
-    for (let n = 0; n < 1_000; n++) paceFailed(pace, `${n % 300}`, 503, n);
+    for (let n = 0; n < 1_000; n++) failed(pace, `${n % 300}`, n);
     expect([isPaced(pace), pace.unavailable.size]).toEqual([false, 256]);
   });
 
   it.each([
-    ['many, and an owner is served after one', seconds(9), true],
-    ['few', seconds(1), false],
-    ['many, and an owner is served long after one', seconds(9, 2_001), false],
-  ])('count as 429s if they are %s', (_, pace, expected) => {
-    expect(isCut(pace, 15_000)).toBe(expected);
+    [2_000, true],
+    [2_001, false],
+  ])('count as 429s if an owner is served %i ms after one: %s', (ms, expected) => {
+    expect(isCut(servedAfter(ms), 15_000)).toBe(expected);
   });
 
   it('count as 429s for five seconds after that', () => {
-    expect([isCut(seconds(9), 15_999), isCut(seconds(9), 16_000)]).toEqual([true, false]);
+    expect([isCut(servedAfter(1_000), 15_999), isCut(servedAfter(1_000), 16_000)]).toEqual([true, false]);
+  });
+
+  it('of a forgotten owner are forgotten', () => {
+    const pace = servedAfter(2_001);
+    failed(pace, 'late', 15_000);
+    paceForgotten(pace, 'late');
+    expect(pace.unavailable.size).toBe(0);
   });
 });
