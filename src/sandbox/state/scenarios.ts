@@ -150,7 +150,13 @@ export const SCENARIO_TABLE: readonly Scenario[] = [
       return { fault: { kind: 'status', status: 503 } };
     },
     conditions: [expect.faultMet],
-    expectations: [...RETRIES_SPARINGLY, expect.recovers, expect.calmRecovery(LIMITED), expect.singleFlight, expect.noWaste],
+    expectations: [
+      ...RETRIES_SPARINGLY,
+      expect.recovers,
+      expect.calmRecovery(LIMITED),
+      expect.singleFlight,
+      expect.noWaste,
+    ],
   },
   {
     name: 'partial-outage',
