@@ -5,7 +5,7 @@
 
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync } from 'node:zlib';
 import { type Plugin, rolldown } from 'rolldown';
 import { type LicenseInfo, licensePlugin } from 'rolldown-license-plugin';
 
@@ -89,10 +89,10 @@ export function pagePlugin(files: PageFiles, page: () => Promise<Page>): Plugin 
       if (id !== placeholder) return null;
       const { script, style } = await page();
       const { version } = JSON.parse(await readFile(source('../package.json'), 'utf8')) as { version: string };
-      const packed = (text: string) => JSON.stringify(gzipSync(text, { level: 9 }).toString('base64'));
+      const packed = (text: string) => JSON.stringify(brotliCompressSync(text).toString('base64'));
       return [
-        "import { gunzipSync } from 'node:zlib';",
-        "const unpacked = (text) => gunzipSync(Buffer.from(text, 'base64')).toString();",
+        "import { brotliDecompressSync } from 'node:zlib';",
+        "const unpacked = (text) => brotliDecompressSync(Buffer.from(text, 'base64')).toString();",
         `export const script = unpacked(${packed(script)});`,
         `export const style = unpacked(${packed(style)});`,
         `export const version = ${JSON.stringify(version)};`,

@@ -15,6 +15,7 @@ const ROOT = new URL('../../', import.meta.url);
 /** The files, and what is computed from their rows. */
 const STORES = {
   'test/bench/fleet/results.json': { sizing: sizingOf, extrapolated: extrapolatedOf },
+  'test/bench/flow/results.json': {},
   'test/bench/learned-lifetime/results.json': {},
   'test/bench/live-view/results.json': {},
   'test/mutation/results.json': { scores: scoresOf },

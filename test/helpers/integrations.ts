@@ -38,6 +38,7 @@ export function registryIntegration({ url, clientId, clientSecret, clock }: Serv
 export type Defect =
   | 'no back-off'
   | 'ignores Retry-After'
+  | 'stops for all owners'
   | 'mixes up owners'
   | 'never stops using an old secret'
   | 'no cache'
@@ -100,7 +101,8 @@ export function handwrittenIntegration(service: Service, defect?: Defect): Integ
       });
       if (!answer.ok) {
         const retryAfterSeconds = Number(answer.headers.get('retry-after') ?? 0);
-        if (answer.status === 401) pause(CLIENT, clientFailures, 0);
+        const isOfAll = answer.status === 401 || (answer.status === 503 && defect === 'stops for all owners');
+        if (isOfAll) pause(CLIENT, clientFailures, 0);
         else pause(accessKey, ownFailures, retryAfterSeconds);
         throw new Error(`refused with ${answer.status}`);
       }

@@ -344,7 +344,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await shows(() => textOf(figure('Active faults'))).toContain('None');
     expect(sandbox.faults.list()).toEqual([]);
     await page.goto(`${sandbox.portalUrl}/#/scenarios`);
-    await shows(() => page.getByRole('button', { name: /^Run: / }).count()).toBe(8);
+    await shows(() => page.getByRole('button', { name: /^Run: / }).count()).toBe(9);
     await button('Run: Cold start of 200 owners').click();
     await shows(() => textOf(figure('Owners covered'))).toMatch(/^0\s+of 200/);
   });

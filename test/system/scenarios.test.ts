@@ -53,18 +53,22 @@ describe.each<[string, Make]>([
 const WASTE = 'Does not request a token for an owner that already has a valid one';
 const MIXED_UP = "Calls /echo with an owner's token for that owner only";
 
+const GROWING = 'Waits longer after each attempt: the later waits are at least 1.5 times the earlier';
+const BOUNDED = 'Sends at most 12 attempts for one owner in the 30 s';
+
 /** What each defect fails, and why. It passes every other scenario. */
 const FAILURES: Readonly<Record<Defect, Partial<Record<ScenarioName, string[]>>>> = {
   'no back-off': {
-    outage: [
-      'Waits longer after each attempt: the later waits are at least 1.5 times the earlier',
-      'Sends at most 12 attempts for one owner in the 30 s',
-    ],
+    outage: [GROWING, BOUNDED],
+    'partial-outage': [GROWING, BOUNDED],
     'owner-revoked': ['Requests a token for owner-001 at most 10 times in the minute'],
     'secret-rotated': ['Sends at most 32 requests with the old secret'],
   },
   'ignores Retry-After': {
     'rate-limit-storm': ['Sends nothing for an owner before its Retry-After has passed'],
+  },
+  'stops for all owners': {
+    'partial-outage': ['Has tokens when the fault ends, for at least half of the owners that it did not meet'],
   },
   'mixes up owners': Object.fromEntries(NAMES.map((name) => [name, [WASTE, MIXED_UP]])),
   'never stops using an old secret': {

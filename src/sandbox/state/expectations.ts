@@ -166,13 +166,20 @@ export const recovers: Expectation = (record) => {
   const recovered = [...hit].filter((owner) => served.has(owner)).length;
   const [first] = issued;
   const since = first ? `, the first token after ${((first.atMs - recoveryAtMs) / 1000).toFixed(1)} s` : '';
-  const passed = recovered > 0 && recovered >= hit.size / 2;
-  return finding(
-    'Gets tokens again once the fault is over, for at least half of the owners that it met',
-    `${recovered} of ${countOf(hit.size, 'owner')}${since}`,
-    passed,
-    passed ? issued : record.faulted(),
+  const expectation = 'Gets tokens again once the fault is over, for at least half of the owners that it met';
+  return atLeastHalf(expectation, recovered, hit.size, since, issued, record.faulted());
+};
+
+/** An integration that stops for all owners has no tokens for the others when the fault ends. */
+export const servesOthers: Expectation = (record) => {
+  const { recoveryAtMs } = record.start;
+  const hit = ownersOf(record.faulted());
+  const others = record.entries(({ owner = '' }) => !hit.has(owner));
+  const lasting = others.filter(
+    ({ atMs, tokenExpiresAtMs = 0 }) => atMs < recoveryAtMs && tokenExpiresAtMs >= recoveryAtMs,
   );
+  const expectation = 'Has tokens when the fault ends, for at least half of the owners that it did not meet';
+  return atLeastHalf(expectation, ownersOf(lasting).size, ownersOf(others).size, '', lasting, others);
 };
 
 export const givesUpWithin =
@@ -190,27 +197,16 @@ const MOST_IN_A_SECOND = 5;
 /** Doubling from 100 ms sends nine attempts in 30 s, doubling from a second five. A fixed second sends thirty. */
 const MOST_IN_AN_OUTAGE = 12;
 
-export const spacesAttempts: Expectation = (record) => {
-  const worst = worstOf(record, (attempts) => mostWithin(attempts, 1000));
-  return atMost(
-    `Sends at most ${MOST_IN_A_SECOND} attempts for one owner within a second`,
-    `${worst.score} at most`,
-    worst.score,
-    MOST_IN_A_SECOND,
-    worst.attempts,
-  );
-};
+const attemptsAtMost =
+  (most: number, when: string, scoreOf: (attempts: Entries) => number): Expectation =>
+  (record) => {
+    const { score, attempts } = worstOf(record, scoreOf);
+    const observed = `${score} at most, ${countOf(record.faulted().length, 'attempt')} in all`;
+    return atMost(`Sends at most ${most} attempts for one owner ${when}`, observed, score, most, attempts);
+  };
 
-export const boundsAttempts: Expectation = (record) => {
-  const worst = worstOf(record, ({ length }) => length);
-  return atMost(
-    `Sends at most ${MOST_IN_AN_OUTAGE} attempts for one owner in the 30 s`,
-    `${worst.score} at most, ${countOf(record.faulted().length, 'attempt')} in all`,
-    worst.score,
-    MOST_IN_AN_OUTAGE,
-    worst.attempts,
-  );
-};
+export const spacesAttempts = attemptsAtMost(MOST_IN_A_SECOND, 'within a second', (all) => mostWithin(all, 1000));
+export const boundsAttempts = attemptsAtMost(MOST_IN_AN_OUTAGE, 'in the 30 s', ({ length }) => length);
 
 /**
  * Fewer attempts in 30 s are far enough apart without growing waits. Their spacing may also come from the callers' demand, or
@@ -267,14 +263,8 @@ export const servesLimitedOwners: Expectation = (record) => {
   const issued = record.entries(
     ({ owner, outcome, atMs }) => outcome === 'issued' && atMs > (firstAtMs.get(owner) ?? atMs),
   );
-  const served = ownersOf(issued).size;
-  const passed = served > 0 && served >= firstAtMs.size / 2;
-  return finding(
-    'Gets tokens later for at least half of the owners that it was told to wait for',
-    `${served} of ${countOf(firstAtMs.size, 'owner')}`,
-    passed,
-    passed ? issued : limited,
-  );
+  const expectation = 'Gets tokens later for at least half of the owners that it was told to wait for';
+  return atLeastHalf(expectation, ownersOf(issued).size, firstAtMs.size, '', issued, limited);
 };
 
 export const backsOff =
@@ -332,6 +322,11 @@ const where = (requests: readonly RecordedRequest[], flag: 'isDuplicate' | 'isEa
 
 const atMost = (expectation: string, observed: string, count: number, most: number, entries: Entries) =>
   finding(expectation, observed, count <= most, count <= most ? [] : entries);
+
+function atLeastHalf(expectation: string, some: number, all: number, more: string, shown: Entries, otherwise: Entries) {
+  const passed = some > 0 && some >= all / 2;
+  return finding(expectation, `${some} of ${countOf(all, 'owner')}${more}`, passed, passed ? shown : otherwise);
+}
 
 /** A client may ask for an owner that works, now and then, to see whether the service does: one request in a hundred, or two. */
 const hardlyAny = (expectation: string, noun: string, entries: Entries, { requests }: RunRecord) =>

@@ -68,6 +68,8 @@ export interface FaultTarget {
   app?: string;
   /** An owner's id, as `ownerOf` returns it. */
   owner?: string;
+  /** A part of the owners, 0 to 1, and always the same ones: 0.2 is every fifth, by the number at the end of the id. */
+  share?: number;
 }
 
 /**
@@ -155,6 +157,8 @@ const SCHEDULE = v.pipe(
   }, IN_ORDER),
 );
 
+const SHARE = between(0, 1, 'a number from 0 to 1');
+
 /** By the member that names each condition. */
 const CONDITIONS = {
   always: object({ always: v.literal(true, 'expected true') }),
@@ -171,7 +175,7 @@ const CONDITIONS = {
     ),
   ),
   probability: object({
-    probability: between(0, 1, 'a number from 0 to 1'),
+    probability: SHARE,
     seed: maybe(integer(0, 0xffff_ffff)),
   }),
 };
@@ -192,7 +196,7 @@ const WHEN = v.lazy((given) => {
 });
 
 const targetOf = (paths: readonly FaultPath[]) =>
-  object({ path: maybe(oneOf(paths)), app: maybe(string), owner: maybe(string) });
+  object({ path: maybe(oneOf(paths)), app: maybe(string), owner: maybe(string), share: maybe(SHARE) });
 
 /** A variant for each kind. `more`: further members, by kind. */
 const rulesWith = (more: (kind: FaultKind) => v.ObjectEntries) =>

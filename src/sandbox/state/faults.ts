@@ -184,12 +184,20 @@ export class Faults implements SandboxFaults {
 
 function targets(target: FaultTarget, { kind, app, owner }: FaultSubject): boolean {
   if (target.path !== 'all' && target.path !== kind) return false;
+  if (target.share !== undefined && !isInShare(target.share, owner)) return false;
   return (target.app === undefined || target.app === app) && (target.owner === undefined || target.owner === owner);
+}
+
+/** Spread evenly over the owners, so that few of them suffice. */
+function isInShare(share: number, owner = ''): boolean {
+  const number = Number(/\d+$/.exec(owner)?.[0]);
+  return Math.floor(number * share) > Math.floor((number - 1) * share);
 }
 
 /** Closing the port affects every request for a span of time, so only such rules are carried out that way. */
 function closesPort({ kind, target, when }: ActiveFault): boolean {
-  const everything = target.path === 'all' && target.app === undefined && target.owner === undefined;
+  const everything =
+    target.path === 'all' && [target.app, target.owner, target.share].every((member) => member === undefined);
   return kind === 'refuse' && everything && ('always' in when || 'schedule' in when);
 }
 

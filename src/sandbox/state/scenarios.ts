@@ -23,6 +23,7 @@ export type ScenarioName =
   | 'cold-start'
   | 'mass-expiry'
   | 'outage'
+  | 'partial-outage'
   | 'rate-limit-storm'
   | 'owner-revoked'
   | 'black-hole'
@@ -83,6 +84,9 @@ const LIMITED = 100;
 
 /** Makes requests last long enough to be seen in flight together. */
 const SLOW: FaultRule = { kind: 'latency', ms: 200 };
+
+/** Of an integration whose requests fail. */
+const RETRIES_SPARINGLY = [expect.spacesAttempts, expect.growsWaits, expect.boundsAttempts];
 
 const NEEDS_TOKENS =
   'Tokens are revoked at the start, so that new ones are needed. An integration notices that when it calls /echo; one ' +
@@ -147,14 +151,32 @@ export const SCENARIO_TABLE: readonly Scenario[] = [
     },
     conditions: [expect.faultMet],
     expectations: [
-      expect.spacesAttempts,
-      expect.growsWaits,
-      expect.boundsAttempts,
+      ...RETRIES_SPARINGLY,
       expect.recovers,
       expect.calmRecovery(LIMITED),
       expect.singleFlight,
       expect.noWaste,
     ],
+  },
+  {
+    name: 'partial-outage',
+    title: 'Part of the service fails',
+    description:
+      'For 30 seconds token requests for every fifth owner are answered with 503. A good integration fails for these ' +
+      'owners alone, and retries less and less often.',
+    consequence:
+      'Revokes every token, and answers token requests for every fifth owner with 503 for 30 s; then observes the ' +
+      'recovery for 60 s.',
+    requires: `Requests tokens for at least five owners. ${NEEDS_TOKENS}`,
+    faultMs: 30_000,
+    observeMs: OBSERVED_RECOVERY_MS,
+    owners: 5,
+    start: (world) => {
+      revokeAllTokens(world);
+      return { fault: { kind: 'status', status: 503, target: { share: 0.2 } } };
+    },
+    conditions: [expect.faultMet, expect.ownersRequest(5)],
+    expectations: [...RETRIES_SPARINGLY, expect.servesOthers, expect.recovers, expect.singleFlight, expect.noWaste],
   },
   {
     name: 'rate-limit-storm',

@@ -1,7 +1,7 @@
 /**
  * A token service in a process of its own that does what the current script says and keeps a ledger:
  *
- * - `latencyMs`: how long an answer takes; `lifetime`: what `expires_in` says; `fields`: further fields of the answer;
+ * - `latencyMs`: how long an answer takes; `doublesAt`: twice as long with so many at once, growing with their square; `lifetime`: what `expires_in` says; `fields`: further fields of the answer;
  * - `capacity`: how many requests are worked on at once, the others wait; `maxParallel`, `maxPerSecond`: beyond them, 429;
  * - `lone`: every so many requests, one gets 503; `unavailable`: all do; `hang`: requests of owners whose key holds this are never answered;
  * - `answer`, and `answers` by a part of the access key: `{ status, body, headers, echo }` instead of a token;
@@ -49,8 +49,10 @@ const tokens = createServer(async (request, response) => {
     working--;
     waiting.shift()?.();
     send(response, answer);
-  }, current.latencyMs ?? 20);
+  }, latencyOf(current));
 });
+
+const latencyOf = ({ latencyMs = 20, doublesAt = Infinity }) => latencyMs * (1 + (parallel / doublesAt) ** 2);
 
 function answerTo(current, key, number) {
   if (current.hang && key.includes(current.hang)) return undefined;

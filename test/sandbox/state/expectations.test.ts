@@ -54,6 +54,19 @@ describe('the recovery', () => {
   });
 });
 
+it('the owners that the fault did not meet need tokens that last until its end, half of them', () => {
+  const passes = (...requests: Request[]) => expectations.servesOthers(recordOf([met(0, 'a'), ...requests])).passed;
+  const held = (atMs: number, owner: string, tokenExpiresAtMs = 30_000): Request => ({
+    ...issued(atMs, owner),
+    tokenExpiresAtMs,
+  });
+  expect(passes(held(0, 'b'), issued(1, 'c'))).toBe(true);
+  expect(passes(held(0, 'a'), issued(1, 'c'))).toBe(false);
+  expect(passes(held(0, 'b', 29_999), issued(1, 'c'))).toBe(false);
+  expect(passes(held(30_000, 'b'), issued(30_001, 'c'))).toBe(false);
+  expect(passes(held(0, 'b'), issued(1, 'c'), issued(2, 'd'))).toBe(false);
+});
+
 it('others are active only by requests and tokens of their own', () => {
   const isMet = (...requests: Request[]) => expectations.othersActive(recordOf(requests)).met;
   expect(isMet(met(0), issued(59_000))).toBe(false);

@@ -279,6 +279,22 @@ describe('when a fault strikes', () => {
     expect((await askToken(sandbox)).status).toBe(200);
   });
 
+  it('a fault strikes for a share of the owners, always the same ones, and none for an unknown key', async () => {
+    sandbox.seed(10);
+    const struck = async (share: number) => {
+      const id = sandbox.faults.add({ kind: 'status', status: 503, target: { share } });
+      const replies = await Promise.all([...sandbox.accessKeys, 'unknown'].map((key) => askToken(sandbox, key)));
+      sandbox.faults.remove(id);
+      return replies.map(({ status }) => (status === 503 ? 'x' : '-')).join('');
+    };
+    for (let round = 0; round < 2; round++) expect(await struck(0.2)).toBe('----x----x-');
+    expect(await struck(0.5)).toBe('-x-x-x-x-x-');
+    expect([await struck(0), await struck(1)]).toEqual(['-----------', 'xxxxxxxxxx-']);
+    sandbox.faults.add({ kind: 'refuse', target: { share: 0.2 } });
+    expect((await askToken(sandbox)).status).toBe(200);
+    await expect(askToken(sandbox, sandbox.accessKeys[4])).rejects.toThrow('ECONNRESET');
+  });
+
   it('of several faults the oldest strikes, after the delays before it', async () => {
     sandbox.faults.add({ kind: 'latency', ms: 1000 });
     sandbox.faults.add({ kind: 'status', status: 500 });
@@ -297,6 +313,7 @@ describe('a bad rule', () => {
     [{ kind: 'status', status: 503, nxt: 3 }, /nxt: unknown option/],
     [{ kind: 'status', status: 503, when: { nextt: 3 } }, /when\.nextt: unknown option; expected one of next/],
     [{ kind: 'status', status: 503, target: { onwer: 'x' } }, /target\.onwer: unknown option; expected one of .*owner/],
+    [{ kind: 'silence', target: { share: 1.5 } }, /target\.share: expected a number from 0 to 1/],
     [{ kind: 'status' }, /status: required: an integer/],
     [{ kind: 'status', status: 100 }, /status: expected an integer/],
     [{ kind: 'silence', status: 500 }, /status: unknown option/],

@@ -40,6 +40,7 @@ describe('a run is not tested', () => {
     ['cold-start', 'no requests of no owners', 'Token requests for no owners arrived, and the verdict needs 100.'],
     ['mass-expiry', 'no owners', 'no owners had a token when the scenario started, and the verdict needs 5.'],
     ['outage', 'no requests of no owners', 'The fault met no token request.'],
+    ['partial-outage', 'no requests of no owners', 'The fault met no token request.'],
     ['rate-limit-storm', 'no requests of no owners', 'The fault met no token request.'],
     ['black-hole', 'no requests of no owners', 'The fault met no token request.'],
     ['owner-revoked', 'no requests', 'No token was requested for owner-001'],

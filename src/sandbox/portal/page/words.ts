@@ -71,16 +71,19 @@ export function faultWord(rule: FaultEffect): string {
   return `${word} ${isSpan ? spanWord(Number(value)) : String(value).replace('_', ' ')}`;
 }
 
-export function targetWord({ path, app, owner }: FaultTarget, kind: FaultKind): string {
+export function targetWord({ path, app, owner, share }: FaultTarget, kind: FaultKind): string {
   const where = path ?? FAULT_KINDS[kind].paths[0];
   const what = { token: 'token requests', echo: 'calls to /echo', all: 'everything' }[where];
-  return [what, owner && `of ${owner}`, app && `by ${app}`].filter(Boolean).join(' ');
+  const part = share !== undefined && `of ${percentWord(share)} of the owners`;
+  return [what, part, owner && `of ${owner}`, app && `by ${app}`].filter(Boolean).join(' ');
 }
+
+const percentWord = (share: number): string => `${Number((share * 100).toFixed(2))} %`;
 
 export function whenWord(when: FaultWhen): string {
   if ('next' in when) return `next ${countWord(when.next)}`;
   if ('over' in when) return `over ${countWord(when.over)} in ${spanWord(when.perMs)}`;
-  if ('probability' in when) return `${Number((when.probability * 100).toFixed(2))} % of the time`;
+  if ('probability' in when) return `${percentWord(when.probability)} of the time`;
   if ('schedule' in when) {
     const spans = when.schedule
       .map(([fromMs, toMs]) => (fromMs === 0 ? `first ${spanWord(toMs)}` : `${spanWord(fromMs)} to ${spanWord(toMs)}`))

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isActive, leftWord, whyWord } from '../../../../src/sandbox/portal/page/words.ts';
+import { isActive, leftWord, targetWord, whyWord } from '../../../../src/sandbox/portal/page/words.ts';
 import type { ActiveFault } from '../../../../src/sandbox/state/fault-rules.ts';
 import { type LedgerEntry, OUTCOMES } from '../../../../src/sandbox/state/ledger-entry.ts';
 import { markOf } from '../../../../src/sandbox/state/marks.ts';
@@ -50,6 +50,13 @@ describe('a fault in words', () => {
       hits: 0,
       ...changes,
     }) as ActiveFault;
+
+  it('says which requests it meets', () => {
+    expect(targetWord({ share: 0.2 }, 'status')).toBe('token requests of 20 % of the owners');
+    expect(targetWord({ path: 'all', owner: 'owner-001', app: 'app-1' }, 'status')).toBe(
+      'everything of owner-001 by app-1',
+    );
+  });
 
   it('says what is left of it: requests, time, or nothing', () => {
     expect(leftWord(rule({ when: { next: 5 }, left: { requests: 2 } }), 0)).toBe('2 left');
