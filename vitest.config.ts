@@ -24,7 +24,7 @@ const PLATFORM = [
   'test/redis/ports.test.ts',
   'test/sandbox/index.test.ts',
   'test/secrets.test.ts',
-  'test/system/{glide,networks,own-sources,redis-clients,redis-outages}.test.ts',
+  'test/system/{glide,networks,oauth-clients,own-sources,redis-clients,redis-outages}.test.ts',
 ];
 
 /** More processes than cores. They must not run alongside the browser, which starves them of CPU time while it renders. */

@@ -11,7 +11,7 @@
  * | 429 | `rate_limited` |
  * | 4xx with an OAuth error code | `owner_refused` or `client_refused`, by the code |
  * | 4xx with an HTML page: a gateway answered, not the service | `invalid_response` |
- * | 405, 415 | `client_refused` |
+ * | 405, 415; 401 with a challenge, and a body that its client did not read | `client_refused` |
  * | other 4xx | `owner_refused` |
  * | unusable response | `invalid_response` |
  */
@@ -30,6 +30,8 @@ export interface HttpFailure {
   readonly oauthError?: string | undefined;
   /** Parsed JSON, or text. */
   readonly body?: unknown;
+  /** Whether the response has `WWW-Authenticate`, if its client may have left the body, with the OAuth error code, unread. */
+  readonly isChallenge?: boolean;
 }
 
 export function isSuccess(status: number): boolean {
@@ -51,7 +53,7 @@ const REQUEST_STATUSES: readonly number[] = [405, 415];
  */
 export function describeFailure(
   { name, url }: { readonly name: string; readonly url: string },
-  { kind, status, oauthError, body }: HttpFailure,
+  { kind, status, oauthError, body, isChallenge }: HttpFailure,
   problem = 'it is too large, garbled or badly encoded',
 ): [code: OwnerTokenErrorCode, message: string] {
   const refusal = refusalOf(oauthError);
@@ -77,7 +79,7 @@ export function describeFailure(
   if (isHtml(body)) {
     return ['invalid_response', `${responded} and an HTML page: a gateway answered, not the service; check ${url}`];
   }
-  if (REQUEST_STATUSES.includes(status)) return ['client_refused', responded];
+  if (REQUEST_STATUSES.includes(status) || (status === 401 && isChallenge)) return ['client_refused', responded];
   return ['owner_refused', status === 404 ? `${responded}: check ${url}` : responded];
 }
 
@@ -158,11 +160,11 @@ const KIND_OF_CODE: readonly (readonly [RegExp, HttpFailure['kind']])[] = [
   [/^(HPE_(?!INVALID_EOF_STATE$)|HTTPParserError$|Z_|ERR_(BROTLI|_ERROR)_|ERR_BUFFER_TOO_LARGE$)/, 'body'],
   // A SyntaxError is that of JSON.parse: a program has no other once it runs.
   [/^(ERR_UNUSABLE_BODY|UND_ERR_(HEADERS_OVERFLOW|RES[A-Z_]+)|SyntaxError|ERR_BODY_PARSE_FAILURE)$/, 'body'],
-  [/^OAUTH_(RESPONSE_IS_NOT_[A-Z]+|PARSE_ERROR|INVALID_RESPONSE)$/, 'body'],
+  [/^OAUTH_(RESPONSE_IS_NOT_[A-Z]+|PARSE_ERROR|INVALID_RESPONSE)$|^token_parsing_error$/, 'body'],
   [/^(E(CONNREFUSED|CONNRESET|PIPE|ADDRNOTAVAIL|NOTFOUND)|E(HOST|NET)(UNREACH|DOWN)|EAI_[A-Z]+)$/, 'network'],
   // undici ends a request with UND_ERR_ABORTED if its proxy refuses the tunnel, with a 407 for example.
   [/^(UND_ERR_(ABORTED|SOCKET|CLOSED|DESTROYED)|HPE_INVALID_EOF_STATE|ERR_NETWORK|ERR_PROXY_TUNNEL)$/, 'network'],
-  [/^ERR_(STREAM_PREMATURE_CLOSE|HTTP2_[A-Z_]+)$/, 'network'],
+  [/^(ERR_(STREAM_PREMATURE_CLOSE|HTTP2_[A-Z_]+)|network_error)$/, 'network'],
 ];
 
 /** The failure kind of an error: that of the first row that matches a code of the error or of its causes. */
@@ -177,7 +179,9 @@ export function kindOfError(error: unknown): HttpFailure['kind'] | undefined {
  */
 function codesOf(error: unknown, depth = 0): string[] {
   if (typeof error !== 'object' || error === null || depth > 4) return [];
-  const own = [property(error, 'code'), property(error, 'name')].filter((each) => typeof each === 'string');
+  const own = ['code', 'errorCode', 'name']
+    .map((name) => property(error, name))
+    .filter((each) => typeof each === 'string');
   const errors = property(error, 'errors');
   const inner = [property(error, 'cause'), ...(Array.isArray(errors) ? errors.slice(0, 8) : [])];
   return [...own, ...inner.flatMap((each) => codesOf(each, depth + 1))];

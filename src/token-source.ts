@@ -9,8 +9,8 @@ import type { AccessToken } from './token.ts';
 /**
  * Where tokens come from: the token endpoint, or a decorator around one.
  *
- * A source throws an `OwnerTokenError` to say what its failure stops. Anything else that it throws is reported as
- * `source_failed` of that owner.
+ * A source throws an `OwnerTokenError` to say what its failure stops. The errors of HTTP and OAuth clients are read; anything
+ * else that it throws is `source_failed` of that owner.
  *
  * @example
  * ```ts

@@ -120,12 +120,16 @@ class Learner implements LearnedLifetime {
     return this.#within(2 * this.#estimateMs * (this.#options.maxMs / this.#estimateMs) ** draw);
   }
 
-  /** Earns credit only at an age that is new for the token, because concurrent calls fail together. */
+  /**
+   * Earns credit only at an age that is new for the token, because concurrent calls fail together. Counts against short lifetimes
+   * by the share of the estimate that the token has lived since, as endings count for them.
+   */
   accepted({ owner, token, ageMs }: TokenAge): void {
     if (!isAge(ageMs)) return;
     const tracked = this.#track(owner, token);
     if (ageMs < tracked.nextBinMs) return;
-    this.#candidates.outlived(tracked.reachedMs, ageMs);
+    const again = Math.min(1, (ageMs - tracked.reachedMs) / this.#estimateMs);
+    this.#candidates.outlived(tracked.reachedMs, ageMs, again);
     tracked.reachedMs = ageMs;
     tracked.nextBinMs = nextEdgeMs(ageMs);
     if (this.#credit < EARNED_CREDIT) this.#credit += this.#options.exploration;

@@ -14,7 +14,7 @@ const SURVIVAL_COST = 4.5;
 const ENDING_COST = 1.6;
 /** The lowest score: the past never outweighs about ten tokens. */
 const FLOOR = -12;
-/** Candidates this close to the best are possible. More than the cost of one token, so none decides alone. */
+/** Candidates this close to the best are possible. More than the cost of one acceptance, so none decides alone. */
 const SUPPORT = 5;
 
 /** All candidates, and which of them are possible. */
@@ -42,18 +42,22 @@ export class Candidates {
     return edgeOf(this.#scores.findLastIndex(isPossible) + 1);
   }
 
-  /** A token accepted at one age was accepted again later: it outlived every bin that ends in between. */
-  outlived(beforeMs: number, ageMs: number): void {
+  /**
+   * A token accepted at one age was accepted again later: it outlived every bin that ends in between.
+   *
+   * @param again by which share it counts once more against the bins below.
+   */
+  outlived(beforeMs: number, ageMs: number, again: number): void {
     const first = binOf(beforeMs);
     const end = binOf(ageMs);
-    this.#lower(SURVIVAL_COST, (bin) => bin >= first && bin < end);
+    this.#lower((bin) => SURVIVAL_COST * (bin < first ? again : Number(bin < end)));
   }
 
   /** A token ended between two ages, provided that it expired. */
   ended(acceptedMs: number, refusedMs: number, weight: number): void {
     const first = binOf(acceptedMs);
     const last = binOf(refusedMs);
-    this.#lower(ENDING_COST * weight, (bin) => bin < first || bin > last);
+    this.#lower((bin) => ENDING_COST * weight * Number(bin < first || bin > last));
   }
 
   /** The share of the likelihood in a lifetime's bin and its two neighbours. */
@@ -63,9 +67,9 @@ export class Candidates {
     return likelihood(this.#scores.subarray(Math.max(0, at - 1), at + 2)) / likelihood(this.#scores);
   }
 
-  /** Lowers the contradicted candidates, and then raises all until the best score is 0 again. */
-  #lower(cost: number, isContradicted: (bin: number) => boolean): void {
-    const lowered = this.#scores.map((score, bin) => (isContradicted(bin) ? score - cost : score));
+  /** Lowers each candidate by its cost, and then raises all until the best score is 0 again. */
+  #lower(costOf: (bin: number) => number): void {
+    const lowered = this.#scores.map((score, bin) => score - costOf(bin));
     const best = Math.max(...lowered);
     this.#scores = lowered.map((score) => Math.max(FLOOR, score - best));
   }

@@ -1,12 +1,13 @@
 /**
- * Reads the errors of HTTP clients, for sources that use one: axios, got, ky, openid-client, undici, ofetch or a wrapper of
- * `fetch`. Each puts what the service answered in a place of its own, so all places are searched:
+ * Reads the errors of HTTP and OAuth clients, for sources that use one: axios, got, ky, undici, ofetch, a wrapper of `fetch`,
+ * openid-client, oauth4webapi, simple-oauth2, badgateway, google-auth-library or msal-node. Each puts what the service answered
+ * in a place of its own, so all places are searched:
  *
  * | fact | where it may be |
  * |---|---|
- * | status | `status` or `statusCode` of the error, its `response`, its `cause` or the `response` of that |
- * | OAuth error code | `error` of one of those, or of its body: `data`, `_data` or `body`, parsed or as text |
- * | `Retry-After`, `Date` | `headers` of one of those |
+ * | status | `status` or `statusCode` of the error, its `cause` or `data`, or the `response` or `res` of one of these |
+ * | OAuth error code | `error`, `errorCode` or `oauth2Code` of those, or of a body: `data`, `_data`, `body`, `payload`, parsed or as text |
+ * | `Retry-After`, `Date`, `WWW-Authenticate` | `headers` of those |
  * | no response | the `code` of a system error, of the error or a cause |
  *
  * Nothing else is kept: no header, no body, no message. An OAuth code is kept only if it is a standard one, because any other
@@ -37,10 +38,11 @@ const SERVICE = { name: 'the service behind the token source', url: 'its URL' };
 export function readForeignError(thrown: unknown, nowMs: number): OwnerTokenError | undefined {
   try {
     const holders = holdersIn(thrown);
-    const failure = httpFailureIn(thrown, holders);
+    const headers = headersIn(holders);
+    const failure = httpFailureIn(thrown, holders, headers.has('www-authenticate'));
     if (!failure) return undefined;
     const { status, oauthError } = failure;
-    const retryAfterMs = retryAfterMsOf(firstOf(holders, waitIn) ?? {}, nowMs);
+    const retryAfterMs = retryAfterMsOf({ retryAfter: headers.get('retry-after'), date: headers.get('date') }, nowMs);
     const facts = { status, oauthError, retryAfterMs, failedAtMs: nowMs, cause: thrown };
     return new OwnerTokenError(...describeFailure(SERVICE, failure), facts);
   } catch {
@@ -53,27 +55,26 @@ const isObject = (value: unknown): value is object => typeof value === 'object' 
 
 const MAX_DEPTH = 3;
 
-/** The objects that may hold facts, the nearest first. openid-client has the response, or its body, as `cause`. */
+/**
+ * The objects that may hold facts, the nearest first. openid-client has the response, or its body, as `cause`; simple-oauth2 has
+ * both in `data`, and in `output` a status of its own.
+ */
 function holdersIn(thrown: unknown, depth = 0): object[] {
   if (!isObject(thrown) || depth > MAX_DEPTH) return [];
-  const response = property(thrown, 'response');
-  return [...(isObject(response) ? [response] : []), thrown, ...holdersIn(property(thrown, 'cause'), depth + 1)];
+  const response = property(thrown, 'response') ?? property(thrown, 'res');
+  const inner = ['cause', 'data'].flatMap((name) => holdersIn(property(thrown, name), depth + 1));
+  return [...(isObject(response) ? [response] : []), thrown, ...inner];
 }
 
-function firstOf<T>(holders: readonly object[], read: (holder: object) => T | undefined): T | undefined {
-  for (const holder of holders) {
-    const found = read(holder);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
+const firstOf = <T>(values: readonly (T | undefined)[]) => values.find((value) => value !== undefined);
 
-function httpFailureIn(thrown: unknown, holders: readonly object[]): HttpFailure | undefined {
-  const status = firstOf(holders, statusIn) ?? proxyStatusIn(thrown);
+function httpFailureIn(thrown: unknown, holders: readonly object[], isChallenge: boolean): HttpFailure | undefined {
+  const status = firstOf(holders.map(statusIn)) ?? proxyStatusIn(thrown);
   const bodies = holders.map(bodyIn);
-  const oauthError = firstOf([...holders, ...bodies.filter(isObject)], oauthErrorIn);
+  const oauthError = firstOf([...holders, ...bodies.filter(isObject)].map(oauthErrorIn));
   const body = bodies.find(isHtml);
-  if (status !== undefined) return { kind: isSuccess(status) ? 'body' : 'status', status, oauthError, body };
+  if (status !== undefined)
+    return { kind: isSuccess(status) ? 'body' : 'status', status, oauthError, body, isChallenge };
   const kind = oauthError === undefined ? kindOfError(thrown) : 'body';
   return kind && { kind, oauthError };
 }
@@ -89,7 +90,7 @@ const MAX_BODY_LENGTH = 65_536;
 
 /** The body as its client left it: parsed, or as text, which is parsed here if it is JSON. */
 function bodyIn(holder: object): unknown {
-  const body = property(holder, 'data') ?? property(holder, '_data') ?? property(holder, 'body');
+  const body = firstOf(['data', '_data', 'body', 'payload'].map((name) => property(holder, name)));
   if (typeof body !== 'string' || body.length > MAX_BODY_LENGTH) return body;
   try {
     return JSON.parse(body.replace(/^\ufeff/, ''));
@@ -99,25 +100,26 @@ function bodyIn(holder: object): unknown {
 }
 
 function oauthErrorIn(holder: object): string | undefined {
-  const code = property(holder, 'error');
-  if (typeof code !== 'string') return undefined;
-  return refusalOf(code) || isOutage(code) ? code : undefined;
+  const codes = ['error', 'errorCode', 'oauth2Code'].map((name) => property(holder, name));
+  return codes.filter((code) => typeof code === 'string').find((code) => refusalOf(code) || isOutage(code));
 }
 
 /** An iterator may be endless. */
 const MAX_HEADERS = 1_000;
 
+const HEADERS_READ = ['retry-after', 'date', 'www-authenticate'];
+
 /** `headers` in any form that clients use: `Headers` or another map, pairs, or a plain object. */
-function waitIn(holder: object): { retryAfter?: string; date?: string } | undefined {
-  const headers = property(holder, 'headers');
-  if (!isObject(headers)) return undefined;
-  const found: { retryAfter?: string; date?: string } = {};
-  let left = MAX_HEADERS;
-  for (const entry of (Symbol.iterator in headers ? headers : Object.entries(headers)) as Iterable<unknown>) {
-    const [name, value] = Array.isArray(entry) ? entry : [];
-    if (/^retry-after$/i.test(String(name))) found.retryAfter ??= String(value);
-    if (/^date$/i.test(String(name))) found.date ??= String(value);
-    if (--left === 0) break;
+function headersIn(holders: readonly object[]): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const headers of holders.map((holder) => property(holder, 'headers')).filter(isObject)) {
+    let left = MAX_HEADERS;
+    for (const entry of (Symbol.iterator in headers ? headers : Object.entries(headers)) as Iterable<unknown>) {
+      const [name, value] = Array.isArray(entry) ? entry : [];
+      const key = String(name).toLowerCase();
+      if (HEADERS_READ.includes(key) && !found.has(key)) found.set(key, String(value));
+      if (--left === 0) break;
+    }
   }
-  return found.retryAfter === undefined ? undefined : found;
+  return found;
 }

@@ -14,6 +14,7 @@ import {
   trialDueAtMs,
   waitsUntilMs,
 } from '../failures/blame-state.ts';
+import { paceStat } from '../failures/pace.ts';
 import { type Health, type HealthEvent, initialHealth, reduce, type Step, slowAfterMs } from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
 import { growsAtMs, roomAt } from '../failures/room.ts';
@@ -225,7 +226,11 @@ export class Scheduler {
 
   #overdue(flight: Flight, now: Instant): OwnerTokenError {
     const { maxQueueMs } = this.#settings;
-    const message = `the token request waited ${maxQueueMs} ms for its turn (maxQueueMs): raise concurrency, requestsPerSecond or maxQueueMs, or make fewer calls`;
+    const isOverload = paceStat(this.health.pace, now.monotonicMs)?.reason === 'overload';
+    const limit = isOverload
+      ? 'the service answers with 429 or 503;'
+      : 'raise concurrency, requestsPerSecond or this, or';
+    const message = `the token request waited ${maxQueueMs} ms for its turn (maxQueueMs): ${limit} make fewer calls`;
     return errorOf(flight, 'queue_timeout', message, now);
   }
 

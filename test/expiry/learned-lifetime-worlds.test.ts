@@ -76,6 +76,19 @@ describe('odd services', () => {
     alone = (await run(world)).counts;
   });
 
+  it('a tenth of the owners that live shorter from the very start cost the others at most a tenth more', async () => {
+    const first = {
+      ...world,
+      phases: [{ lifetimeMs: HOUR_MS, lifetimes: 1 }],
+      callsPerLifetime: 400,
+      revoked: 0,
+      spurious: 0,
+    };
+    const [without] = (await run({ ...first, owners: 225 })).counts;
+    const [beside] = (await run({ ...first, owners: 250, odd: 25, oddAnswer: (ageMs) => ageMs < 20_000 })).counts;
+    expect((beside as WorldCounts).requests / (without as WorldCounts).requests).toBeLessThanOrEqual(1.1);
+  });
+
   it.each(Object.entries(oddAnswers))(
     '%s: a fifth of the owners does not decide for the others',
     async (_, oddAnswer) => {

@@ -188,6 +188,21 @@ describe('evidence', () => {
     expect(estimateOf(policy)).toBeLessThan(before);
   });
 
+  it('a minority whose tokens end early decides for nobody, while the tokens of all others are past that age', () => {
+    const policy = learnedLifetime({ guessMs: HOUR_MS });
+    const before = estimateOf(policy);
+    const others = Array.from({ length: 90 }, (_, index) => ({ owner: `other ${index}`, token: `long ${index}` }));
+    for (let ageMs = 0; ageMs < 0.9 * HOUR_MS; ageMs += 10_000) {
+      for (const other of others) policy.accepted({ ...other, ageMs });
+      for (let owner = 0; owner < 10 && ageMs > 10_000; owner++) {
+        const short = { owner: `odd ${owner}`, token: `short ${owner} ${ageMs}` };
+        policy.accepted({ ...short, ageMs: 5_000 });
+        policy.rejected({ ...short, ageMs: 10_000 });
+      }
+    }
+    expect(estimateOf(policy)).toBeGreaterThan(0.9 * before);
+  });
+
   it('rejections of tokens that were never accepted are ignored', () => {
     const policy = learnedLifetime({ guessMs: HOUR_MS });
     for (let index = 0; index < 100; index++) live(policy, `t${index}`, [], 20 * MINUTE_MS);

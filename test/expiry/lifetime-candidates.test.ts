@@ -28,9 +28,17 @@ it('candidate lifetimes start open above the guess, and less likely the further 
 
 it('candidate lifetimes lose 4.5 when a token is accepted beyond them, once per token', () => {
   const candidates = level();
-  candidates.outlived(10 * MINUTE_MS, 20 * MINUTE_MS);
+  candidates.outlived(10 * MINUTE_MS, 20 * MINUTE_MS, 0);
   expect(scoreAt(candidates, 9 * MINUTE_MS)).toBe(0);
   expect(scoreAt(candidates, 10 * MINUTE_MS)).toBe(-4.5);
+  expect(scoreAt(candidates, 15 * MINUTE_MS)).toBe(-4.5);
+  expect(scoreAt(candidates, 20 * MINUTE_MS)).toBe(0);
+});
+
+it('candidate lifetimes lose once more, by a share, while a token that outlived them before is accepted', () => {
+  const candidates = level();
+  candidates.outlived(10 * MINUTE_MS, 20 * MINUTE_MS, 0.5);
+  expect(scoreAt(candidates, 9 * MINUTE_MS)).toBe(-2.25);
   expect(scoreAt(candidates, 15 * MINUTE_MS)).toBe(-4.5);
   expect(scoreAt(candidates, 20 * MINUTE_MS)).toBe(0);
 });
@@ -57,7 +65,7 @@ it('candidate lifetimes are scored relative to the best, and never below the flo
   for (let index = 0; index < 10; index++) candidates.ended(10 * MINUTE_MS, 11 * MINUTE_MS, 1);
   expect(scoreAt(candidates, 10.5 * MINUTE_MS)).toBe(0);
   expect(scoreAt(candidates, HOUR_MS)).toBe(-12);
-  candidates.outlived(0, 30 * MINUTE_MS);
+  candidates.outlived(0, 30 * MINUTE_MS, 1);
   expect(scoreAt(candidates, 10.5 * MINUTE_MS)).toBe(0);
   expect(scoreAt(candidates, HOUR_MS)).toBe(-7.5);
   expect(scoreAt(candidates, 5 * MINUTE_MS)).toBe(-12);
@@ -65,9 +73,9 @@ it('candidate lifetimes are scored relative to the best, and never below the flo
 
 it('candidate lifetimes are possible within 5 of the best', () => {
   const candidates = level();
-  candidates.outlived(0, HOUR_MS);
+  candidates.outlived(0, HOUR_MS, 1);
   expect(candidates.lowestMs).toBe(1000);
-  candidates.outlived(0, HOUR_MS);
+  candidates.outlived(0, HOUR_MS, 1);
   expect(candidates.lowestMs).toBeGreaterThan(HOUR_MS * 0.91);
   expect(candidates.lowestMs).toBeLessThanOrEqual(HOUR_MS);
   for (let index = 0; index < 4; index++) candidates.ended(HOUR_MS, 1.1 * HOUR_MS, 1);
@@ -91,8 +99,8 @@ it('candidate lifetimes tell how much of the likelihood is near a given one', ()
 
 it('candidate lifetimes take ages off the scale as its ends', () => {
   const candidates = level();
-  candidates.outlived(0, Number.POSITIVE_INFINITY);
-  candidates.outlived(0, Number.POSITIVE_INFINITY);
+  candidates.outlived(0, Number.POSITIVE_INFINITY, 1);
+  candidates.outlived(0, Number.POSITIVE_INFINITY, 1);
   expect(candidates.lowestMs).toBe(1000 * 2 ** (226 / 8));
   candidates.ended(0, 1, 1);
   expect(candidates.scores).toHaveLength(227);

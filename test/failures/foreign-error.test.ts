@@ -168,6 +168,7 @@ describe('an HTML page', () => {
 });
 
 describe('a thrown value', () => {
+  const challenge = { 'WWW-Authenticate': 'Basic realm="tokens"' };
   const coded = (code: string) => Object.assign(new Error('?'), { code });
 
   it.each<[string, object, object]>([
@@ -190,6 +191,21 @@ describe('a thrown value', () => {
       },
       { retryAfterMs: 20_000 },
     ],
+    [
+      'the fields of simple-oauth2, whose own status is not that of the answer',
+      {
+        output: { statusCode: 406, headers: {} },
+        data: { res: { statusCode: 429, headers: { 'retry-after': '6' } }, payload: '{"error":"invalid_client"}' },
+      },
+      { code: 'rate_limited', status: 429, oauthError: 'invalid_client', retryAfterMs: 6_000 },
+    ],
+    ['the fields of badgateway', { oauth2Code: 'invalid_client', httpCode: 401 }, { code: 'client_refused' }],
+    ['the fields of msal-node', { errorCode: 'invalid_client', status: 401 }, { code: 'client_refused', status: 401 }],
+    ['a broken connection of msal-node', { errorCode: 'network_error' }, { code: 'endpoint_unavailable' }],
+    ['a body that msal-node cannot read', { errorCode: 'token_parsing_error' }, { code: 'invalid_response' }],
+    ['a challenge', { status: 401, headers: challenge }, { code: 'client_refused' }],
+    ['a challenge and a code', { status: 401, headers: challenge, error: 'invalid_grant' }, { code: 'owner_refused' }],
+    ['a challenge without a 401', { status: 403, headers: challenge }, { code: 'owner_refused' }],
     ['a success that cannot be parsed', { response: { status: 200 } }, { code: 'invalid_response', status: 200 }],
     [
       'a code in a cause',

@@ -95,6 +95,26 @@ it('a queued call is refused at maxQueueMs although the monotonic clock runs bac
   await registry.close();
 });
 
+it.each([
+  ['says what to raise', false, /raise concurrency, requestsPerSecond or this, or make fewer calls$/],
+  ['says so if the service limits the rate', true, /the service answers with 429 or 503; make fewer calls$/],
+])('a call that waited too long %s', async (_what, isLimited, message) => {
+  const clock = new ManualClock();
+  let requests = 0;
+  const requestToken = async () => {
+    if (isLimited && ++requests % 2 === 0) throw new OwnerTokenError('rate_limited', '429', { status: 429 });
+    await new Promise<void>((resolve) => clock.setTimeout(resolve, 100));
+    return { token: `token-${requests}` };
+  };
+  const registry = new OwnerTokenRegistry({ source: { requestToken }, clock, concurrency: 1, maxQueueMs: 2_000 });
+  const outcomes = keys(100).map((key) => registry.getToken(key).catch((error: OwnerTokenError) => error));
+  const errors = await asTimePasses(Promise.all(outcomes), clock, 50);
+  const late = errors.filter((each) => each instanceof OwnerTokenError && each.code === 'queue_timeout');
+  expect(late.length).toBeGreaterThan(0);
+  for (const error of late) expect(error).toMatchObject({ message: expect.stringMatching(message) });
+  await registry.close();
+});
+
 describe('a request that is sent again', () => {
   it('a request due for a retry is dropped when its callers leave in the meantime', async () => {
     const { registry, clock, source } = answering();
