@@ -1,0 +1,222 @@
+/** The rules of `failures/` and `registry/`, and how each is taken out: which source text is replaced, and by what. */
+
+const FAILURES = 'src/failures';
+const REGISTRY = 'src/registry';
+
+export const RULES = [
+  rule(
+    'the start ramp',
+    `${FAILURES}/room.ts`,
+    'return Math.min(size, RAMP.atFirst + issued',
+    'return Math.max(size, RAMP.atFirst + issued',
+  ),
+  rule('room beyond 32', `${FAILURES}/room.ts`, 'Math.min(most, Math.ceil(size * STEP))', 'size'),
+  rule('a step is taken back early', `${FAILURES}/room.ts`, 'isStep && room.answers >= HARMS.answers', 'false'),
+  rule(
+    'a step is taken back',
+    `${FAILURES}/room.ts`,
+    'else if (isStep && perMs < HELPS * best.perMs) stepBack',
+    'else if (best === room) stepBack',
+  ),
+  rule(
+    'the learned rate',
+    `${FAILURES}/pace.ts`,
+    'pace.answers >= LEAST_ANSWERS && pace.busyShare',
+    'pace.busyShare > 1 && pace.busyShare',
+  ),
+  rule(
+    'the best rate of tokens',
+    `${FAILURES}/pace.ts`,
+    'Math.max(LEAST_PER_SECOND, OF_ISSUED * bestAt(pace, nowMs))',
+    'LEAST_PER_SECOND',
+  ),
+  rule(
+    'a rate that does not help is dropped',
+    `${FAILURES}/pace.ts`,
+    'else if (hasNotHelped && busyShare < TOLERATED_SHARE)',
+    'else if (busyShare < 0)',
+  ),
+  rule('two cuts decide', `${FAILURES}/pace.ts`, 'else if (hasNotHelped && busyShare', 'else if (busyShare'),
+  rule(
+    'only answers to requests since the last cut count',
+    `${FAILURES}/pace.ts`,
+    'if (sentMs <= pace.cutAtMs) return;',
+    '',
+  ),
+  rule(
+    'half of the answers lower the rate at once',
+    `${FAILURES}/pace.ts`,
+    'isEnough ? BUSY_SHARE : TOLERATED_SHARE',
+    'isEnough ? BUSY_SHARE : 1',
+  ),
+  rule(
+    'a minute after the last cut the rate is forgotten',
+    `${FAILURES}/pace.ts`,
+    'if (nowMs - pace.cutAtMs > FORGET_AFTER_MS) pace.perSecond = Number.POSITIVE_INFINITY;',
+    '',
+  ),
+  rule(
+    '503s count as 429s where they are load',
+    `${FAILURES}/pace.ts`,
+    'pace.loadUntilMs = nowMs + LOAD.lastsMs',
+    'void 0',
+  ),
+  rule('503s do not always count as 429s', `${FAILURES}/pace.ts`, 'busy === 503 && nowMs >= pace.loadUntilMs', 'false'),
+  rule('busy answers count by distinct owners', `${FAILURES}/pace.ts`, 'else if (owner !== pace.lastBusy)', 'else'),
+  rule(
+    'slow requests leave their place',
+    `${FAILURES}/reducer.ts`,
+    'latencyMs === undefined ? Number.POSITIVE_INFINITY :',
+    'SLOW_MS > 0 ? Number.POSITIVE_INFINITY :',
+  ),
+  rule(
+    'retries',
+    `${FAILURES}/reducer.ts`,
+    'if (!isTransient || resends',
+    'if (isTransient || !isTransient || resends',
+  ),
+  rule('the retry budget', `${FAILURES}/reducer.ts`, 'health.savedTokens -= TOKENS_PER_RETRY;', ''),
+  rule('more retries while paced', `${FAILURES}/reducer.ts`, '? MOST_PACED_RESENDS : 1', '? 1 : 1'),
+  rule(
+    'a hang is not retried',
+    `${FAILURES}/reducer.ts`,
+    'error.retryable && tookMs <= HUNG_AFTER_MS',
+    'error.retryable',
+  ),
+  rule(
+    'a rate learned from an outage ends with it',
+    `${FAILURES}/reducer.ts`,
+    "if (circuit && circuit.error.code !== 'rate_limited') paceRestarted(pace);",
+    '',
+  ),
+  rule(
+    'a check that passes clears the share',
+    `${FAILURES}/reducer.ts`,
+    "if (blame.state.phase === 'checking') pace.busyShare = 0;",
+    '',
+  ),
+  rule(
+    'a first Retry-After stops its owner for a minute at most',
+    `${FAILURES}/pauses.ts`,
+    'count === 1 ? LONGEST_OBEYED_MS : error.retryAfterMs',
+    'error.retryAfterMs',
+  ),
+  rule('a failed refresh is no hurry', `${FAILURES}/pauses.ts`, 'Math.max(drawnMs, unhurriedMs)', 'drawnMs'),
+  rule(
+    'a short first pause after a transient failure',
+    `${FAILURES}/pauses.ts`,
+    'Math.min(owner.baseMs, TRANSIENT_BASE_MS)',
+    'owner.baseMs',
+  ),
+  rule('a hang pauses its owner for longer', `${FAILURES}/pauses.ts`, 'baseMs: hung ? owner.baseMs :', 'baseMs:'),
+  rule(
+    'transient failures pause their owner for 30 s at most',
+    `${FAILURES}/pauses.ts`,
+    'Math.min(owner.capMs, Math.max(owner.baseMs, endpoint.capMs))',
+    'owner.capMs',
+  ),
+  rule(
+    'short pauses of the endpoint until a token came',
+    `${FAILURES}/pauses.ts`,
+    "scope === 'endpoint' ? Math.min(count, 2) : count",
+    'count',
+  ),
+  rule(
+    'a circuit pauses for longer only after two failed trials',
+    `${FAILURES}/pauses.ts`,
+    'Math.ceil(count / 2)',
+    'count',
+  ),
+  rule(
+    'canaries',
+    `${FAILURES}/blame.ts`,
+    'blame.canaries.length > 0 ? check(blame, error) :',
+    'blame === undefined ? check(blame, error) :',
+  ),
+  rule(
+    'suspects by hanging',
+    `${FAILURES}/blame.ts`,
+    'if (blame.canaries.length === 0 || !suspect(blame, sent, nowMs)) return NOTHING;',
+    'if (blame) return NOTHING;',
+  ),
+  rule(
+    'trials in turn',
+    `${FAILURES}/blame.ts`,
+    'canaries.length > 0 && circuit.count % 2 === 1',
+    'canaries.length > 0 && circuit.count > 0',
+  ),
+  rule(
+    'canaries as trials of an open circuit',
+    `${FAILURES}/blame.ts`,
+    'canaries.length > 0 && circuit.count % 2 === 1',
+    'canaries.length > 0 && circuit.count < 0',
+  ),
+  rule(
+    'a hanging trial refuses calls until its deadline',
+    `${FAILURES}/blame.ts`,
+    "if (state.phase === 'open') state.circuit = {",
+    "if (state.phase !== 'open') return NOTHING; else if (mayAskMore === undefined) state.circuit = {",
+  ),
+  rule('trust', `${FAILURES}/blame.ts`, 'return nowMs >= trust.untilMs;', 'return true;'),
+  rule('trust that doubles', `${FAILURES}/blame.ts`, 'Math.max(TRUST_MS.first, 2 * lastMs)', 'TRUST_MS.first'),
+  rule(
+    'short trust after 429s',
+    `${FAILURES}/blame.ts`,
+    "!circuit || circuit.error.code === 'rate_limited'",
+    '!circuit',
+  ),
+  rule(
+    'calls wait a second for an open circuit',
+    `${FAILURES}/blame-state.ts`,
+    'circuit.retryAtMonotonicMs - nowMs > PATIENCE_MS',
+    'circuit.retryAtMonotonicMs > nowMs',
+  ),
+  rule(
+    'newest first',
+    `${REGISTRY}/queue.ts`,
+    'nowMs - first.queuedAtMs > NEWEST_FIRST_AFTER_MS ? last : first',
+    'nowMs < 0 ? last : first',
+  ),
+  rule(
+    'lanes',
+    `${REGISTRY}/queue.ts`,
+    'this.move(entry, undefined);\n    entry.lane = lane;',
+    "this.move(entry, undefined);\n    entry.lane = lane === 'trial' ? lane : 'known';",
+  ),
+  rule(
+    'time that stood still does not count',
+    `${REGISTRY}/scheduler.ts`,
+    'if (stoodStill(lateMs, 0)) this.queue.postpone',
+    'if (lateMs < 0) this.queue.postpone',
+  ),
+  rule(
+    'a rejected token is kept for longer each time',
+    `${FAILURES}/rejections.ts`,
+    'FIRST_KEPT_MS * 2 ** ',
+    'FIRST_KEPT_MS * 1 ** ',
+  ),
+];
+
+function rule(name, file, from, to) {
+  return { name, patches: [{ file, from, to }] };
+}
+
+/** Each number in the constants of a source file, half and double. */
+export function constantsOf(file, source) {
+  const found = [];
+  for (const [text, name, value] of source.matchAll(/^const ([A-Z_]+) = ([^;\n]*\d[^;\n]*);$/gm)) {
+    for (const { 0: number, index } of value.matchAll(/(?<![\w.])\d[\d_]*(?:\.\d+)?(?![\w.])/g)) {
+      const member = /(\w+): $/.exec(value.slice(0, index))?.[1];
+      for (const [how, factor] of [
+        ['half', 0.5],
+        ['double', 2],
+      ]) {
+        const other = String(factor * Number(number.replaceAll('_', '')));
+        const to =
+          text.slice(0, text.indexOf(value)) + value.slice(0, index) + other + value.slice(index + number.length) + ';';
+        found.push({ name: `\`${member ? `${name}.${member}` : name}\` ${how}`, patches: [{ file, from: text, to }] });
+      }
+    }
+  }
+  return found;
+}

@@ -1,0 +1,27 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { ROOT } from '../../helpers/source-files.ts';
+import { constantsOf, RULES } from './rules.mjs';
+
+/** The command is not run in CI, so they would stop applying unnoticed when the sources change. */
+describe('the source text of a rule', () => {
+  it.each(RULES.map(({ name, patches }) => [name, patches] as const))('occurs once: %s', (_, patches) => {
+    for (const { file, from, to } of patches) {
+      expect(readFileSync(join(ROOT, file), 'utf8').split(from)).toHaveLength(2);
+      expect(to).not.toBe(from);
+    }
+  });
+});
+
+it('each number of a constant is halved and doubled', () => {
+  const changes = constantsOf('a.ts', 'const A = 1_000;\nconst B = { c: 2, d: A } as const;\nconst E = { f: 0.5 };\n');
+  expect(changes.map(({ name, patches: [patch] }) => [name, patch?.to])).toEqual([
+    ['`A` half', 'const A = 500;'],
+    ['`A` double', 'const A = 2000;'],
+    ['`B.c` half', 'const B = { c: 1, d: A } as const;'],
+    ['`B.c` double', 'const B = { c: 4, d: A } as const;'],
+    ['`E.f` half', 'const E = { f: 0.25 };'],
+    ['`E.f` double', 'const E = { f: 1 };'],
+  ]);
+});

@@ -1,0 +1,78 @@
+/**
+ * Takes the rules of `failures/` and `registry/` out, one at a time, halves and doubles their constants, and prints what gets worse in
+ * the arena: `npm run ablation -- [part of a rule's name …] [--scenes part,part] [--worlds 10] [--rules | --constants] [--docs]`.
+ * `--docs` writes the table into docs/internals/ablation.md. All of it takes hours.
+ */
+
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { bundled } from '../../helpers/bundle.mjs';
+import { constantsOf, RULES } from './rules.mjs';
+
+const ROOT = join(import.meta.dirname, '../../..');
+const PAGE = join(ROOT, 'docs/internals/ablation.md');
+/** What counts as worse where the judge has nothing to say. */
+const WORSE = { points: 0.5, unwantedShare: 0.2, unwanted: 20 };
+
+const flag = { type: 'boolean', default: false };
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    scenes: { type: 'string', default: '' },
+    worlds: { type: 'string', default: '10' },
+    rules: flag,
+    constants: flag,
+    docs: flag,
+  },
+});
+const parts = values.scenes.split(',').filter(Boolean);
+const baselines = new Map();
+const playWith = async (patches) =>
+  (await bundled('test/arena/ablation/play.ts', patches)).playAll(baselines, parts, Number(values.worlds));
+
+const isNamed = ({ name }) => positionals.length === 0 || positionals.some((part) => name.includes(part));
+const chosen = [...(values.constants ? [] : RULES), ...(values.rules ? [] : constants())].filter(isNamed);
+const before = new Map((await playWith([])).map((outcome) => [outcome.scene, outcome]));
+const rows = [];
+for (const { name, patches } of chosen) {
+  const row = `| ${name} | ${lossOf(await playWith(patches))} |`;
+  rows.push(row);
+  console.log(row);
+}
+if (values.docs) renew(rows);
+
+function constants() {
+  return ['failures', 'registry'].flatMap((folder) =>
+    readdirSync(join(ROOT, 'src', folder)).flatMap((file) => {
+      const path = `src/${folder}/${file}`;
+      return constantsOf(path, readFileSync(join(ROOT, path), 'utf8'));
+    }),
+  );
+}
+
+/** What is worse than with the registry as it is. */
+function lossOf(outcomes) {
+  const failed = [];
+  const poorer = [];
+  for (const { scene, inTime, unwanted, worse } of outcomes) {
+    const { inTime: inTimeBefore, unwanted: unwantedBefore, worse: worseBefore } = before.get(scene);
+    const more = unwanted - unwantedBefore;
+    if (worse.length > 0 && worseBefore.length === 0) failed.push(`${scene}: ${worse[0]}`);
+    else if (inTime < inTimeBefore - WORSE.points)
+      poorer.push(`${scene}: ${inTimeBefore.toFixed(1)} → ${inTime.toFixed(1)} %`);
+    else if (more > Math.max(WORSE.unwanted, WORSE.unwantedShare * unwantedBefore)) {
+      poorer.push(`${scene}: ${unwantedBefore} → ${unwanted} unwanted requests`);
+    }
+  }
+  const [first = poorer[0] ?? 'nothing'] = failed;
+  return `${failed.length} | ${poorer.length} | ${first.replaceAll('|', '/')}`;
+}
+
+function renew(rows) {
+  const [intro] = readFileSync(PAGE, 'utf8').split('\n| Without');
+  const table = ['| Without | Scenes that fail | Scenes with less | For example |', '|---|---|---|---|', ...rows].join(
+    '\n',
+  );
+  writeFileSync(PAGE, `${intro}\n${table}\n`);
+}
