@@ -32,7 +32,7 @@ const twoOfThree = (what: string, answer: Answer): Scene => ({
 
 export const loneFailureScenes: readonly Scene[] = [
   trickle('get 429', refusal(429), 50, 3),
-  trickle('get 429', refusal(429), 150, 2, 0.1),
+  trickle('get 429', refusal(429), 150, 2, 0.2),
   trickle('get 429, Retry-After 1', refusal(429, 1), 50, 3),
   trickle('get ECONNREFUSED', refusedConnection, 20, 5),
   { name: 'trickle: 1 % of secret reads throw', minutes: 5, tenants: [newcomers(20)], secretFails: 0.01 },
