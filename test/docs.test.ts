@@ -361,7 +361,7 @@ describe('tables', () => {
     );
   });
 
-  it('pages of the arena, the fleet, the live view, learned lifetimes, mutants and the simulation show the stored figures', () => {
+  it('pages of the arena, its rules, the fleet, the live view, learned lifetimes, mutants and the simulation show the stored figures', () => {
     const rendered = Object.entries(pagesWithFigures());
     expect(rendered.length).toBeGreaterThan(4);
     for (const [path, text] of rendered) {

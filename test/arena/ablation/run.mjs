@@ -1,17 +1,18 @@
 /**
  * Takes the rules of `failures/` and `registry/` out, one at a time, halves and doubles their constants, and prints what gets worse in
  * the arena: `npm run ablation -- [part of a rule's name …] [--scenes part,part] [--worlds 10] [--rules | --constants] [--docs]`.
- * `--docs` writes the table into docs/internals/ablation.md. All of it takes hours.
+ * `--docs` stores the table, and renews docs/internals/ablation.md. All of it takes hours.
  */
 
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { storeFigures } from '../../bench/stored.mjs';
 import { bundled } from '../../helpers/bundle.mjs';
 import { constantsOf, RULES } from './rules.mjs';
 
 const ROOT = join(import.meta.dirname, '../../..');
-const PAGE = join(ROOT, 'docs/internals/ablation.md');
+const COLUMNS = ['without', 'scenes that fail', 'scenes with less', 'for example'];
 /** What counts as worse where the judge has nothing to say. */
 const WORSE = { points: 0.5, unwantedShare: 0.2, unwanted: 20 };
 
@@ -36,11 +37,13 @@ const chosen = [...(values.constants ? [] : RULES), ...(values.rules ? [] : cons
 const before = new Map((await playWith([])).map((outcome) => [outcome.scene, outcome]));
 const rows = [];
 for (const { name, patches } of chosen) {
-  const row = `| ${name} | ${lossOf(await playWith(patches))} |`;
+  const row = [name, ...lossOf(await playWith(patches))];
   rows.push(row);
-  console.log(row);
+  console.log(`| ${row.join(' | ')} |`);
 }
-if (values.docs) renew(rows);
+if (values.docs) {
+  storeFigures('test/arena/ablation/results.json', 'npm run ablation -- --docs', { rules: { columns: COLUMNS, rows } });
+}
 
 function constants() {
   return ['failures', 'registry'].flatMap((folder) =>
@@ -66,13 +69,5 @@ function lossOf(outcomes) {
     }
   }
   const [first = poorer[0] ?? 'nothing'] = failed;
-  return `${failed.length} | ${poorer.length} | ${first.replaceAll('|', '/')}`;
-}
-
-function renew(rows) {
-  const [intro] = readFileSync(PAGE, 'utf8').split('\n| Without');
-  const table = ['| Without | Scenes that fail | Scenes with less | For example |', '|---|---|---|---|', ...rows].join(
-    '\n',
-  );
-  writeFileSync(PAGE, `${intro}\n${table}\n`);
+  return [`${failed.length}`, `${poorer.length}`, first];
 }
