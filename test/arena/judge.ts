@@ -46,7 +46,10 @@ export function judge(run: Played, scene: Scene, plain: Played, others: readonly
   if (run.pending > 0) worse.push(`${run.pending} calls never ended`);
   // A call that cannot be served fails as soon as with plain: somebody waits for it.
   const illMs = Math.max(GOOD_P99_MS, scene.lateMs ?? 0, P99_FACTOR * plain.illP99Ms);
-  if (run.illP99Ms > illMs) worse.push(`ill calls fail after ${run.illP99Ms} ms (p99); plain: ${plain.illP99Ms} ms`);
+  if (run.illP99Ms > illMs) {
+    const [late, theirs] = [run.illP99Ms, plain.illP99Ms].map(Math.round);
+    worse.push(`ill calls fail after ${late} ms (p99); plain: ${theirs} ms`);
+  }
   if (run.locked > plain.locked) worse.push(`${run.locked} owners locked out after the fault; plain: ${plain.locked}`);
   const most = {
     outage: scene.longOutage ? OF_OUTAGE * plain.outage : plain.outage,
