@@ -73,8 +73,10 @@ function httpFailureIn(thrown: unknown, holders: readonly object[], isChallenge:
   const bodies = holders.map(bodyIn);
   const oauthError = firstOf([...holders, ...bodies.filter(isObject)].map(oauthErrorIn));
   const body = bodies.find(isHtml);
-  if (status !== undefined)
-    return { kind: isSuccess(status) ? 'body' : 'status', status, oauthError, body, isChallenge };
+  if (status !== undefined) {
+    const kind = isSuccess(status) ? 'body' : 'status';
+    return { kind, status, oauthError, body, isChallenge: isChallenge && !bodies.some(isRead) };
+  }
   const kind = oauthError === undefined ? kindOfError(thrown) : 'body';
   return kind && { kind, oauthError };
 }
@@ -98,6 +100,8 @@ function bodyIn(holder: object): unknown {
     return body;
   }
 }
+
+const isRead = (body: unknown) => typeof body === 'string' || (isObject(body) && !(Symbol.asyncIterator in body));
 
 function oauthErrorIn(holder: object): string | undefined {
   const codes = ['error', 'errorCode', 'oauth2Code'].map((name) => property(holder, name));

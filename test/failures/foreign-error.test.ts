@@ -204,6 +204,16 @@ describe('a thrown value', () => {
     ['a broken connection of msal-node', { errorCode: 'network_error' }, { code: 'endpoint_unavailable' }],
     ['a body that msal-node cannot read', { errorCode: 'token_parsing_error' }, { code: 'invalid_response' }],
     ['a challenge', { status: 401, headers: challenge }, { code: 'client_refused' }],
+    [
+      'a challenge beside a body',
+      { response: { status: 401, headers: challenge, data: {} } },
+      { code: 'owner_refused' },
+    ],
+    [
+      'a challenge beside a body that is unread',
+      { cause: new Response('{}', { status: 401, headers: challenge }) },
+      { code: 'client_refused' },
+    ],
     ['a challenge and a code', { status: 401, headers: challenge, error: 'invalid_grant' }, { code: 'owner_refused' }],
     ['a challenge without a 401', { status: 403, headers: challenge }, { code: 'owner_refused' }],
     ['a success that cannot be parsed', { response: { status: 200 } }, { code: 'invalid_response', status: 200 }],
