@@ -3,13 +3,14 @@
  *
  * If more than 15 % of the answers, counted by distinct owners, say that the service is busy, it is overloaded. The rate is then cut to
  * the rate at which requests were sent, less that share, but never below nine tenths of the rate at which the service recently
- * issued tokens. Without such answers the rate rises by a tenth each second, and a minute after the last cut the limit is dropped.
+ * issued tokens. The share is that of about the last second's answers; if it is over a half, the first few do. Without such answers the
+ * rate rises by a tenth each second, and a minute after the last cut the limit is dropped.
  *
- * A cut must help: if the share stays as it was after two of them, although an overloaded service would refuse fewer requests, the
- * limit is dropped. For a while, ever longer, it then takes half of the answers for another cut.
+ * A cut must help. If two in a row do not lower the share by half, although an overloaded service would refuse fewer requests, the
+ * limit is dropped. For a while, longer each time, only a share of over a half leads to another cut.
  *
  * A 429 says that the service is busy. A 503 may be a failure of that part of the service which its owner is on, where a lower rate
- * helps nobody: it counts for some seconds after an owner that got one was served soon.
+ * helps nobody: it counts only for a few seconds after an owner that got one was served soon afterwards.
  */
 
 /** Counts events in windows of a second. */
@@ -36,7 +37,7 @@ export interface Pace {
   shareBefore: number;
   /** Whether the cut before did not help either. */
   hasNotHelped: boolean;
-  /** Since two cuts did not help: until when {@link TOLERATED_SHARE} counts, and for how long the next time. */
+  /** Since two cuts did not help: until when it takes {@link HIGH_SHARE} for another, and for how long the next time. */
   tolerateUntilMs: number;
   tolerateMs: number;
   raisedAtMs: number;
@@ -56,8 +57,9 @@ const BUSY_SHARE = 0.15;
 const LEAST_ANSWERS = 20;
 /** A cut helps if it lowers the share to half of what it was. */
 const HELPS = 0.5;
-/** After a cut that did not help, a lower share than this is tolerated: for so long, twice as long each time. */
-const TOLERATED_SHARE = 0.5;
+/** A share that is high enough for a cut after a few answers, or after cuts that did not help. */
+const HIGH_SHARE = 0.5;
+/** How long a lower share is tolerated after cuts that did not help; twice as long each time. */
 const TOLERATE_MS = { first: 5_000, most: 300_000 } as const;
 const LEAST_PER_SECOND = 5;
 const OF_ISSUED = 0.9;
@@ -176,7 +178,7 @@ export function paceFailed(
   }
 }
 
-/** Whether the 503s of late come from load: an owner that got one is served soon after. */
+/** Whether recent 503s come from load: an owner that got one is served soon afterwards. */
 function showLoad(pace: Pace, owner: unknown, nowMs: number): void {
   const failedMs = pace.unavailable.get(owner);
   if (failedMs !== undefined && nowMs - failedMs <= LOAD.servedWithinMs) pace.loadUntilMs = nowMs + LOAD.lastsMs;
@@ -184,14 +186,14 @@ function showLoad(pace: Pace, owner: unknown, nowMs: number): void {
 }
 
 function answered(pace: Pace, isBusy: boolean, sentMs: number, nowMs: number): void {
-  // Says nothing about the rate since the last cut.
+  // A request from before the last cut says nothing about the rate since.
   if (sentMs <= pace.cutAtMs) return;
   const enough = Math.max(LEAST_ANSWERS, rateOf(pace.issued, nowMs, 1_000));
   pace.answers++;
   pace.busyShare += (Number(isBusy) - pace.busyShare) / Math.min(pace.answers, enough);
   if (pace.answers >= enough && pace.shareBefore > 0) judgeCut(pace, nowMs);
-  const isEnough = pace.answers >= enough && nowMs >= pace.tolerateUntilMs;
-  if (pace.answers >= LEAST_ANSWERS && pace.busyShare > (isEnough ? BUSY_SHARE : TOLERATED_SHARE)) cut(pace, nowMs);
+  const most = pace.answers < enough || nowMs < pace.tolerateUntilMs ? HIGH_SHARE : BUSY_SHARE;
+  if (pace.answers >= LEAST_ANSWERS && pace.busyShare > most) cut(pace, nowMs);
   else if (!isBusy && pace.shareBefore === 0 && isPaced(pace)) {
     const seconds = Math.min(1, (nowMs - pace.raisedAtMs) / 1_000);
     pace.perSecond *= RAISE_PER_SECOND ** seconds;
@@ -219,7 +221,7 @@ function judgeCut(pace: Pace, nowMs: number): void {
   pace.shareBefore = 0;
   pace.hasNotHelped = busyShare > HELPS * shareBefore;
   if (!pace.hasNotHelped) pace.tolerateMs = TOLERATE_MS.first;
-  else if (hasNotHelped && busyShare < TOLERATED_SHARE) {
+  else if (hasNotHelped && busyShare < HIGH_SHARE) {
     paceRestarted(pace);
     pace.tolerateUntilMs = nowMs + pace.tolerateMs;
     pace.tolerateMs = Math.min(2 * pace.tolerateMs, TOLERATE_MS.most);

@@ -33,7 +33,7 @@ export const RULES = [
   rule(
     'a rate that does not help is dropped',
     `${FAILURES}/pace.ts`,
-    'else if (hasNotHelped && busyShare < TOLERATED_SHARE)',
+    'else if (hasNotHelped && busyShare < HIGH_SHARE)',
     'else if (busyShare < 0)',
   ),
   rule('two cuts decide', `${FAILURES}/pace.ts`, 'else if (hasNotHelped && busyShare', 'else if (busyShare'),
@@ -46,8 +46,8 @@ export const RULES = [
   rule(
     'half of the answers lower the rate at once',
     `${FAILURES}/pace.ts`,
-    'isEnough ? BUSY_SHARE : TOLERATED_SHARE',
-    'isEnough ? BUSY_SHARE : 1',
+    'pace.answers < enough || nowMs < pace.tolerateUntilMs ? HIGH_SHARE : BUSY_SHARE',
+    'pace.answers < enough || nowMs < pace.tolerateUntilMs ? 1 : BUSY_SHARE',
   ),
   rule(
     'a minute after the last cut the rate is forgotten',
@@ -69,12 +69,7 @@ export const RULES = [
     'latencyMs === undefined ? Number.POSITIVE_INFINITY :',
     'SLOW_MS > 0 ? Number.POSITIVE_INFINITY :',
   ),
-  rule(
-    'retries',
-    `${FAILURES}/reducer.ts`,
-    'if (!isTransient || resends',
-    'if (isTransient || !isTransient || resends',
-  ),
+  rule('retries', `${FAILURES}/reducer.ts`, 'if (!isTransient || resends', 'if (resends >= 0 || resends'),
   rule('the retry budget', `${FAILURES}/reducer.ts`, 'health.savedTokens -= TOKENS_PER_RETRY;', ''),
   rule('more retries while paced', `${FAILURES}/reducer.ts`, '? MOST_PACED_RESENDS : 1', '? 1 : 1'),
   rule(
