@@ -13,6 +13,8 @@
  * helps nobody: it counts only for a few seconds after an owner that got one was served soon afterwards.
  */
 
+import { TRY_AGAIN } from './pauses.ts';
+
 /** Counts events in windows of a second. */
 interface Meter {
   sinceMs: number;
@@ -59,8 +61,6 @@ const LEAST_ANSWERS = 20;
 const HELPS = 0.5;
 /** A share that is high enough for a cut after a few answers, or after cuts that did not help. */
 const HIGH_SHARE = 0.5;
-/** How long a lower share is tolerated after cuts that did not help; twice as long each time. */
-const TOLERATE_MS = { first: 5_000, most: 300_000 } as const;
 const LEAST_PER_SECOND = 5;
 const OF_ISSUED = 0.9;
 const RAISE_PER_SECOND = 1.1;
@@ -86,7 +86,7 @@ export function initialPace(quotaPerSecond = Number.POSITIVE_INFINITY): Pace {
     shareBefore: 0,
     hasNotHelped: false,
     tolerateUntilMs: NEVER,
-    tolerateMs: TOLERATE_MS.first,
+    tolerateMs: TRY_AGAIN.baseMs,
     raisedAtMs: NEVER,
     sent: newMeter(),
     issued: newMeter(),
@@ -128,7 +128,8 @@ export const isPaced = ({ perSecond }: Pace): boolean => perSecond < Number.POSI
 export function paceSent(pace: Pace, nowMs: number): void {
   if (nowMs - pace.cutAtMs > FORGET_AFTER_MS) pace.perSecond = Number.POSITIVE_INFINITY;
   const intervalMs = 1_000 / Math.min(pace.perSecond, pace.quotaPerSecond);
-  pace.nextStartMs = Math.max(nowMs, pace.nextStartMs) + intervalMs;
+  // A trial starts before this: counted from it, the trials of an outage would use up the quota of the hours after it.
+  pace.nextStartMs = nowMs + intervalMs;
   count(pace.sent, nowMs);
 }
 
@@ -150,7 +151,6 @@ export function paceRestarted(pace: Pace): void {
   pace.shareBefore = 0;
   pace.answers = 0;
   pace.busyShare = 0;
-  if (pace.quotaPerSecond === Number.POSITIVE_INFINITY) pace.nextStartMs = NEVER;
 }
 
 /** The owner was removed. */
@@ -220,11 +220,11 @@ function judgeCut(pace: Pace, nowMs: number): void {
   const { busyShare, shareBefore, hasNotHelped } = pace;
   pace.shareBefore = 0;
   pace.hasNotHelped = busyShare > HELPS * shareBefore;
-  if (!pace.hasNotHelped) pace.tolerateMs = TOLERATE_MS.first;
+  if (!pace.hasNotHelped) pace.tolerateMs = TRY_AGAIN.baseMs;
   else if (hasNotHelped && busyShare < HIGH_SHARE) {
     paceRestarted(pace);
     pace.tolerateUntilMs = nowMs + pace.tolerateMs;
-    pace.tolerateMs = Math.min(2 * pace.tolerateMs, TOLERATE_MS.most);
+    pace.tolerateMs = Math.min(2 * pace.tolerateMs, TRY_AGAIN.capMs);
   }
 }
 

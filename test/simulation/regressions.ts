@@ -9,4 +9,9 @@ export const REGRESSIONS: readonly { seed: number; steps: number; was: string }[
     steps: 1612,
     was: 'the oracle counted the same request twice for a queue beyond its bound',
   },
+  {
+    seed: 413577043,
+    steps: 2495,
+    was: 'the trials of a long outage used up the quota of the hours after it',
+  },
 ];
