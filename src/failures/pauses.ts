@@ -64,14 +64,14 @@ export interface Pause {
 
 /** A request that took longer than this before it failed counts as hung. */
 export const HUNG_AFTER_MS = 500;
-/** The base of an owner's pause after a failure that is usually transient. */
-const TRANSIENT_BASE_MS = 100;
+/** The base of an owner's pause after a failure that is usually transient. A retry comes about as long after it. */
+export const TRANSIENT_BASE_MS = 100;
 /** How long a `Retry-After` may stop all owners, or the first one an owner, before the service is asked again. */
 const LONGEST_OBEYED_MS = 60_000;
+/** When a larger room or a lower rate that did not help is tried again. */
+export const TRY_AGAIN: PauseRange = { baseMs: 5_000, capMs: 300_000 };
 /** The pause after a failed refresh, and its share of the token's life that is left. */
 const REFRESH_AGAIN = { afterMs: 10_000, ofLife: 1 / 3 } as const;
-/** After this many doublings any base has reached its cap. */
-const MAX_DOUBLINGS = 40;
 
 /** The failure of an owner's request. */
 export interface OwnerFailure {
@@ -128,7 +128,10 @@ export function circuitPause(
   return { error, count, retryAtMonotonicMs: nowMs + Math.max(obeyedMs, drawnMs) };
 }
 
+export const doubled = (count: number, baseMs: number, capMs: number): number =>
+  Math.min(capMs, baseMs * 2 ** (count - 1));
+
 /** The doubled base up to the cap, less up to half of it. */
 export function drawLength(count: number, { baseMs, capMs }: PauseRange, jitter: number): number {
-  return Math.min(capMs, baseMs * 2 ** Math.min(count - 1, MAX_DOUBLINGS)) * (0.5 + jitter / 2);
+  return doubled(count, baseMs, capMs) * (0.5 + jitter / 2);
 }

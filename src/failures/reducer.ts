@@ -24,7 +24,7 @@ import {
   paceRestarted,
   paceSent,
 } from './pace.ts';
-import { HUNG_AFTER_MS, ownerPause, type Pause, type PauseRanges } from './pauses.ts';
+import { HUNG_AFTER_MS, ownerPause, type Pause, type PauseRanges, TRANSIENT_BASE_MS } from './pauses.ts';
 import { type Answered, initialRoom, type Room, roomAnswered } from './room.ts';
 
 /** @typeParam O identifies an owner. */
@@ -71,7 +71,6 @@ const LATENCIES_AVERAGED = 20;
 const TOKENS_PER_RETRY = 10;
 const MOST_SAVED_TOKENS = 100;
 const MOST_PACED_RESENDS = 5;
-const RESEND_AFTER_MS = { least: 50, range: 100 } as const;
 
 export function initialHealth<O>(ranges: PauseRanges, concurrency: number, quotaPerSecond?: number): Health<O> {
   return {
@@ -153,7 +152,7 @@ function resendOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent
   const most = busyStatus(error) && isPaced(pace) ? MOST_PACED_RESENDS : 1;
   const isTransient = error.retryable && tookMs <= HUNG_AFTER_MS;
   if (!isTransient || resends >= most || savedTokens < TOKENS_PER_RETRY) return undefined;
-  return RESEND_AFTER_MS.least + RESEND_AFTER_MS.range * jitter;
+  return TRANSIENT_BASE_MS * (0.5 + jitter);
 }
 
 /** A failure gets the circuit's scope if it opened the circuit, or happened meanwhile and may have the same cause. */

@@ -17,7 +17,7 @@
 import type { Instant } from '../clock.ts';
 import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import type { AccessToken } from '../token.ts';
-import type { Pause } from './pauses.ts';
+import { doubled, type Pause } from './pauses.ts';
 
 /** All times are on the monotonic clock. */
 export type RejectionState = Replacing | Kept | Unproven;
@@ -58,7 +58,6 @@ export interface RejectedToken {
 const FIRST_KEPT_MS = 10_000;
 /** A token whose first rejection comes later than this has worked. Without reports of success a second must do. */
 const REJECTED_SOON_MS = { withAccept: FIRST_KEPT_MS, withoutAccept: 1_000 } as const;
-const MAX_DOUBLINGS = 40;
 
 /** What a rejection depends on besides the state. */
 export interface Rejection {
@@ -100,7 +99,7 @@ export function afterRejection(state: RejectionState | undefined, rejection: Rej
 function extendedRow({ row, arrivedAtMs }: Unproven, { now, hasAccepts, capMs, slot }: Rejection): Pause | undefined {
   const heldForMs = now.monotonicMs - arrivedAtMs;
   const count = (row?.count ?? 0) + 1;
-  const keptForMs = Math.min(capMs, FIRST_KEPT_MS * 2 ** Math.min(count - 1, MAX_DOUBLINGS));
+  const keptForMs = doubled(count, FIRST_KEPT_MS, capMs);
   const soonMs = hasAccepts ? REJECTED_SOON_MS.withAccept : REJECTED_SOON_MS.withoutAccept;
   if (heldForMs >= Math.min(soonMs, keptForMs)) return undefined;
   const message = `the API also rejected the token that replaced a rejected one (${count} in a row); it is given out until the next replacement`;

@@ -10,6 +10,8 @@
  * @see {@link https://en.wikipedia.org/wiki/Little%27s_law Little's law}
  */
 
+import { TRY_AGAIN } from './pauses.ts';
+
 export interface Room {
   /** The option `concurrency`. */
   readonly most: number;
@@ -41,7 +43,6 @@ const STEP = 1.5;
 const HELPS = 1.05;
 /** A step is taken back early if after so many answers it brings only so much of the best rate. */
 const HARMS = { answers: 12, share: 0.75 } as const;
-const TRY_AGAIN_MS = { first: 5_000, most: 300_000 } as const;
 
 export function initialRoom(most: number): Room {
   return {
@@ -57,7 +58,7 @@ export function initialRoom(most: number): Room {
     tookMs: 0,
     atOnce: 0,
     tryAgainMs: 0,
-    waitMs: TRY_AGAIN_MS.first,
+    waitMs: TRY_AGAIN.baseMs,
   };
 }
 
@@ -108,7 +109,7 @@ export function roomAnswered(
 
 function stepBack(room: Room, size: number, nowMs: number): void {
   room.tryAgainMs = nowMs + room.waitMs;
-  room.waitMs = Math.min(2 * room.waitMs, TRY_AGAIN_MS.most);
+  room.waitMs = Math.min(2 * room.waitMs, TRY_AGAIN.capMs);
   resize(room, size);
 }
 

@@ -5,6 +5,7 @@
 
 import type { Instant } from '../clock.ts';
 import { OwnerTokenError } from '../errors/owner-token-error.ts';
+import { MIN_WAIT_MS } from '../failures/refusals.ts';
 import type { AccessToken } from '../token.ts';
 import { isLive, leftMsOf, type Slot } from './slot.ts';
 
@@ -42,8 +43,6 @@ export class LastingTokens {
     throw tooShort(slot, leftMs, minValidityMs, leftMs - (token.expiresAtMs - token.refreshAtMs), now);
   }
 }
-
-const MIN_WAIT_MS = 100;
 
 function tooShort(
   { owner }: Slot,

@@ -8,6 +8,7 @@
 import pLimit from 'p-limit';
 import { nextTurn, stopTimer, type Time } from '../clock.ts';
 import type { OwnerTokenError } from '../errors/owner-token-error.ts';
+import { MIN_WAIT_MS } from '../failures/refusals.ts';
 import { aFunction, checkOptions, type OptionRules } from '../option-check.ts';
 import type { Diagnostics } from '../reporting/diagnostics.ts';
 
@@ -83,9 +84,6 @@ const MAX_PATIENCE_MS = 60_000;
 
 /** How often a key is tried when its failures may be its owner's own. */
 const MAX_OWN_TRIES = 3;
-
-/** The shortest wait, because it is unknown when a trial request ends. */
-const MIN_WAIT_MS = 100;
 
 /** Keys tried in one turn of the event loop. Bounded, because owners with a cached token never yield to it. */
 const KEYS_PER_TURN = 32;

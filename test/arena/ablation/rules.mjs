@@ -187,8 +187,8 @@ export const RULES = [
   rule(
     'a rejected token is kept for longer each time',
     `${FAILURES}/rejections.ts`,
-    'FIRST_KEPT_MS * 2 ** ',
-    'FIRST_KEPT_MS * 1 ** ',
+    'doubled(count, FIRST_KEPT_MS',
+    'doubled(1, FIRST_KEPT_MS',
   ),
 ];
 
@@ -199,7 +199,9 @@ function rule(name, file, from, to) {
 /** Each number in the constants of a source file, half and double. */
 export function constantsOf(file, source) {
   const found = [];
-  for (const [text, name, value] of source.matchAll(/^const ([A-Z_]+) = ([^;\n]*\d[^;\n]*);$/gm)) {
+  for (const [text, name, value] of source.matchAll(
+    /^(?:export )?const ([A-Z_]+)(?:: \w+)? = ([^;\n]*\d[^;\n]*);$/gm,
+  )) {
     for (const { 0: number, index } of value.matchAll(/(?<![\w.])\d[\d_]*(?:\.\d+)?(?![\w.])/g)) {
       const member = /(\w+): $/.exec(value.slice(0, index))?.[1];
       for (const [how, factor] of [
