@@ -108,6 +108,8 @@ export class CircuitWatch {
   /** A request has ended without evidence, and is sent again. */
   discarded(mark: Mark): void {
     this.#over(mark);
+    // It may be slow together with the next one.
+    this.#suspect(mark);
     this.#isDisturbed = true;
   }
 
