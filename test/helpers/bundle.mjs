@@ -19,24 +19,12 @@ process.once('exit', () => rmSync(OUT, { recursive: true, force: true }));
 export async function bundle(entry, patches = []) {
   const outDir = join(OUT, `${++bundles}`);
   const left = new Set(patches);
-  const patching = {
-    name: 'patching',
-    transform(code, id) {
-      let changed = code;
-      for (const patch of patches) {
-        if (id !== join(ROOT, patch.file) || !changed.includes(patch.from)) continue;
-        changed = changed.replace(patch.from, () => patch.to);
-        left.delete(patch);
-      }
-      return changed === code ? undefined : { code: changed };
-    },
-  };
   await build({
     cwd: ROOT,
     config: false,
     entry,
     outDir,
-    plugins: [patching],
+    plugins: [patching(patches, (patch) => left.delete(patch))],
     deps: { onlyBundle: false },
     platform: 'node',
     target: 'node20.19',
@@ -51,6 +39,22 @@ export async function bundle(entry, patches = []) {
   });
   for (const { file, from } of left) throw new Error(`does not apply to ${file}: ${from}`);
   return Object.fromEntries(Object.keys(entry).map((name) => [name, join(outDir, `${name}.mjs`)]));
+}
+
+/** A plugin of Rollup that changes sources by the patches, and reports each that applies. */
+export function patching(patches, onApplied = () => {}) {
+  return {
+    name: 'patching',
+    transform(code, id) {
+      let changed = code;
+      for (const patch of patches) {
+        if (id !== join(ROOT, patch.file) || !changed.includes(patch.from)) continue;
+        changed = changed.replace(patch.from, () => patch.to);
+        onApplied(patch);
+      }
+      return changed === code ? undefined : { code: changed };
+    },
+  };
 }
 
 /** Bundles one file and imports it. */

@@ -1,6 +1,9 @@
 /**
- * Takes the rules of `failures/` and `registry/` out, one at a time, halves and doubles their constants, and prints what gets worse in
- * the arena: `npm run ablation -- [part of a rule's name …] [--scenes part,part] [--worlds 10] [--rules | --constants] [--docs]`.
+ * Takes the rules of `failures/` and `registry/` out, one at a time, halves and doubles their constants, and prints what gets worse
+ * in the arena; if nothing does, which guarantee is broken:
+ *
+ *   npm run ablation -- [part of a rule's name …] [--scenes part,part] [--worlds 10] [--rules | --constants] [--docs]
+ *
  * `--docs` stores the table, and renews docs/internals/ablation.md. All of it takes hours.
  */
 
@@ -9,6 +12,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { storeFigures } from '../../bench/stored.mjs';
 import { bundled } from '../../helpers/bundle.mjs';
+import { brokenGuarantees } from './guarantees.mjs';
 import { constantsOf, RULES } from './rules.mjs';
 
 const ROOT = join(import.meta.dirname, '../../..');
@@ -37,7 +41,9 @@ const chosen = [...(values.constants ? [] : RULES), ...(values.rules ? [] : cons
 const before = new Map((await playWith([])).map((outcome) => [outcome.scene, outcome]));
 const rows = [];
 for (const { name, patches } of chosen) {
-  const row = [name, ...lossOf(await playWith(patches))];
+  const [failed, poorer, example] = lossOf(await playWith(patches));
+  const [broken] = failed + poorer === 0 ? brokenGuarantees(patches) : [];
+  const row = [name, `${failed}`, `${poorer}`, example ?? (broken ? `a guarantee: ${broken}` : 'nothing')];
   rows.push(row);
   console.log(`| ${row.join(' | ')} |`);
 }
@@ -68,6 +74,5 @@ function lossOf(outcomes) {
       poorer.push(`${scene}: ${unwantedBefore} → ${unwanted} unwanted requests`);
     }
   }
-  const [first = poorer[0] ?? 'nothing'] = failed;
-  return [`${failed.length}`, `${poorer.length}`, first];
+  return [failed.length, poorer.length, failed[0] ?? poorer[0]];
 }
