@@ -15,6 +15,7 @@ const ROOT = new URL('../../', import.meta.url);
 /** The files, and what is computed from their rows. */
 const STORES = {
   'test/arena/ablation/results.json': {},
+  'test/bench/fleet/postgres.json': {},
   'test/bench/fleet/results.json': { sizing: sizingOf, extrapolated: extrapolatedOf },
   'test/bench/flow/results.json': {},
   'test/bench/learned-lifetime/results.json': {},
