@@ -265,7 +265,7 @@ describe('figures', () => {
 
   it('only pages that are compared with stored results have blocks of figures', () => {
     const board = boardDocsOf(JSON.parse(textOf('test/bench/board/results.json')));
-    const filled = [...Object.keys(board), ...Object.keys(pagesWithFigures()), 'docs/performance.md', 'docs/internals/speed-goals.md'];
+    const filled = [...Object.keys(board), ...Object.keys(pagesWithFigures()), 'docs/performance.md', 'docs/internals/speed.md'];
     expect(pages().filter((page) => textOf(page).includes('<!-- end -->'))).toEqual(filled.sort());
   });
 

@@ -41,7 +41,7 @@ export function docsOf(run) {
       /(<!-- (\w+) -->\n)[^]*?(<!-- end -->)/g,
       (_all, begin, name, end) => `${begin}${blocks[name]}\n${end}`,
     );
-  const pages = ['performance.md', 'internals/speed-goals.md'].map((page) => [page, filled(page)]);
+  const pages = ['performance.md', 'internals/speed.md'].map((page) => [page, filled(page)]);
   const svgs = Object.entries(pictures(run.workloads)).map(([name, svg]) => [`pictures/performance-${name}.svg`, svg]);
   return Object.fromEntries([...pages, ...svgs]);
 }
