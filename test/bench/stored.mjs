@@ -16,7 +16,7 @@ const ROOT = new URL('../../', import.meta.url);
 const STORES = {
   'test/arena/ablation/results.json': {},
   'test/bench/fleet/postgres.json': {},
-  'test/bench/fleet/results.json': { sizing: sizingOf, extrapolated: extrapolatedOf },
+  'test/bench/fleet/results.json': { sizing: sizingOf },
   'test/bench/flow/results.json': {},
   'test/bench/learned-lifetime/results.json': {},
   'test/bench/live-view/results.json': {},
@@ -144,15 +144,6 @@ function sizingOf(figures) {
       ['`maxOwners` of each registry', 'above the owners that the replica serves', '120,000'],
     ],
   );
-}
-
-function extrapolatedOf(figures) {
-  const [owners, replicas] = [100_000, 1_000];
-  const scripts = (owners * replicas * PER_LIFE) / TOKEN_LIFE_S;
-  const [least, most] = scriptUs(figures).map((us) => (scripts * us * 1e-6).toFixed(1));
-  const requests = (owners * PER_LIFE) / TOKEN_LIFE_S;
-  return `Extrapolated, never measured: **${en(replicas)} replicas × ${en(owners)} owners** run ${en(round(scripts))} scripts per second, ${least} to ${most} of
-a Redis core: take a cluster of three masters. The service gets ${en(round(requests))} requests per second instead of ${en(round(requests * replicas))}.`;
 }
 
 /** The least and the most CPU time of a script. */
