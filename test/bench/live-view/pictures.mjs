@@ -24,7 +24,8 @@ const source = {
   async requestToken(accessKey) {
     await sleep(60 + 60 * random());
     const facts = { status: 503 };
-    if (fails(accessKey)) throw new OwnerTokenError('endpoint_unavailable', 'the token endpoint responded with 503', facts);
+    if (fails(accessKey))
+      throw new OwnerTokenError('endpoint_unavailable', 'the token endpoint responded with 503', facts);
     return { token: `token-${++issued}`, response: { expires_in: 3_600 } };
   },
 };
@@ -35,22 +36,19 @@ const browser = await launchBrowser();
 
 const call = (accessKey) => registry.getToken(accessKey).catch(() => {});
 await Promise.all(keys.slice(0, 2_600).map(call));
-const pages = [];
+const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
+await page.goto(`http://127.0.0.1:${server.address().port}/#window=60`);
+const calling = setInterval(() => {
+  for (let calls = 0; calls < 10; calls++) void call(keys[Math.floor(random() * OWNERS)]);
+}, 100);
+await sleep(RECORDED_MS);
 for (const [name, colorScheme] of [
   ['live-view.png', 'light'],
   ['live-view-dark.png', 'dark'],
 ]) {
-  const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, colorScheme });
-  await page.goto(`http://127.0.0.1:${server.address().port}/#window=60`);
-  pages.push({ page, name });
-}
-const calling = setInterval(() => {
-  for (let calls = 0; calls < 10; calls++) void call(keys[Math.floor(random() * OWNERS)]);
-}, 50);
-await sleep(RECORDED_MS);
-for (const { page, name } of pages) {
   const path = fileURLToPath(new URL(`../../../docs/${name}`, import.meta.url));
-  await page.screenshot({ path });
+  await page.emulateMedia({ colorScheme });
+  await page.screenshot({ path, timeout: 300_000 });
   // Without pngquant they are left as they are.
   spawnSync('pngquant', ['--force', '--skip-if-larger', '--strip', '64', '--output', path, path]);
   console.log(path);
