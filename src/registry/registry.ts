@@ -109,8 +109,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * @param options `minValidityMs`, 0 to 315,360,000,000 (ten years), default 0: for this call alone, a token with less life left is
    * not usable, so that a newer one is requested first. If that fails, the call fails too, and the token stays for other calls. If
    * a new token does not live longer either, the error is `invalid_response`, and such calls cost no further request until the
-   * token is due for a refresh. `signal` rejects this call at once, with `signal.reason`; other callers are not affected. A
-   * request settles all its callers with a signal in one turn of the event loop.
+   * token is due for a refresh. `signal` rejects this call at once, with `signal.reason`; other callers are not affected.
    * @throws OwnerTokenError as a rejection; nothing is thrown synchronously.
    */
   getToken(
