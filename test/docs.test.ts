@@ -265,7 +265,12 @@ describe('figures', () => {
 
   it('only pages that are compared with stored results have blocks of figures', () => {
     const board = boardDocsOf(JSON.parse(textOf('test/bench/board/results.json')));
-    const filled = [...Object.keys(board), ...Object.keys(pagesWithFigures()), 'docs/performance.md', 'docs/internals/speed.md'];
+    const filled = [
+      ...Object.keys(board),
+      ...Object.keys(pagesWithFigures()),
+      'docs/performance.md',
+      'docs/internals/speed.md',
+    ];
     expect(pages().filter((page) => textOf(page).includes('<!-- end -->'))).toEqual(filled.sort());
   });
 
@@ -329,8 +334,8 @@ describe('tables', () => {
     const flags = [...out.matchAll(/--[a-z-]+/g)].map(([flag]) => flag);
     expect(flags.length).toBeGreaterThan(10);
     const page = textOf('docs/command-line.md');
-    const [, shared = ''] = /\n## `token`\n([^]*?)\n## /.exec(page) ?? [];
-    const [, own = ''] = /\n## `doctor`\n([^]*)/.exec(page) ?? [];
+    const [, shared = ''] = /\n## `token`\n([\s\S]*?)\n## /.exec(page) ?? [];
+    const [, own = ''] = /\n## `doctor`\n([\s\S]*)/.exec(page) ?? [];
     expect(flags.filter((flag) => !new RegExp(`${flag}\\b`).test(shared + own))).toEqual([]);
   });
 

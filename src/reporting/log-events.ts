@@ -27,10 +27,7 @@ export const LOG_EVENTS = Object.freeze({
   'pause.began': logLine<FailureField>('warn', 'token requests paused'),
   'pause.lifted': logLine<'failureScope' | 'owner' | 'durationMs' | 'refused'>('info', 'token requests resumed'),
   'token.rejected': logLine<'owner' | 'token' | 'wasHeld'>('info', 'token reported as rejected'),
-  'token.reissued': logLine<'owner' | 'token'>(
-    'warn',
-    'the service issued a rejected token again',
-  ),
+  'token.reissued': logLine<'owner' | 'token'>('warn', 'the service issued a rejected token again'),
   'token.shared': logLine<'owner' | 'otherOwner'>(
     'warn',
     'two owners received the same token: the service may ignore the access key',

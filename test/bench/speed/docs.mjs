@@ -38,7 +38,7 @@ export function docsOf(run) {
   };
   const filled = (page) =>
     readFileSync(new URL(page, DOCS), 'utf8').replace(
-      /(<!-- (\w+) -->\n)[^]*?(<!-- end -->)/g,
+      /(<!-- (\w+) -->\n)[\s\S]*?(<!-- end -->)/g,
       (_all, begin, name, end) => `${begin}${blocks[name]}\n${end}`,
     );
   const pages = ['performance.md', 'internals/speed.md'].map((page) => [page, filled(page)]);
