@@ -3,7 +3,7 @@
 import type { TokenSource } from './token-source.ts';
 
 /**
- * A source with another `requestToken`, to log, limit or repeat requests. All else is the given source's: `origin`, `identity`,
+ * A source with another `requestToken`, to log, limit or repeat requests. Everything else is the given source's: `origin`, `identity`,
  * `close`, `listen` and whatever else it has. A wrapper written by hand that forgets one of them loses the protection of tokens by
  * origin, for example, or the news of other replicas.
  *
@@ -21,7 +21,7 @@ import type { TokenSource } from './token-source.ts';
  * ```
  */
 export function decoratedSource<S extends TokenSource>(source: S, requestToken: TokenSource['requestToken']): S {
-  // An heir, because a proxy of the source itself could not replace a method of a frozen one.
+  // An object that inherits from it, because a proxy of the source itself could not replace a method of a frozen one.
   return new Proxy(Object.create(source), {
     get: (_, name) => {
       if (name === 'requestToken') return requestToken;

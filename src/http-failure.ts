@@ -30,7 +30,7 @@ export interface HttpFailure {
   readonly oauthError?: string | undefined;
   /** Parsed JSON, or text. */
   readonly body?: unknown;
-  /** Whether the response has `WWW-Authenticate`, and a body, with the OAuth error code, that its client left unread. */
+  /** Whether the response has `WWW-Authenticate` and its client left the body, which has the OAuth error code, unread. */
   readonly isChallenge?: boolean;
 }
 

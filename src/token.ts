@@ -82,8 +82,8 @@ abstract class TokenSecret {
   }
 
   /**
-   * What the answer said besides the token: the fields that `responseFields` of the registry lists, so far as the answer has them.
-   * Not in any print, like the secret.
+   * What the answer said besides the token: the fields of `responseFields` of the registry that it has. Like the secret, they are
+   * never printed.
    */
   get response(): TokenFields {
     return this.#response;

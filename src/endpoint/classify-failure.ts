@@ -36,9 +36,9 @@ export interface EndpointFailure extends HttpFailure {
    */
   readonly oauthError?: string | undefined;
   /**
-   * The `error_description` of an OAuth error response: its first 300 characters as plain text. Undefined if
-   * they repeat something that was sent, in any usual encoding, so they may be logged; and if more than 768 bytes of
-   * values were sent, because they are not compared then.
+   * The `error_description` of an OAuth error response: its first 300 characters as plain text, which may be logged. Undefined if
+   * they repeat something that was sent, in any usual encoding, and if more than 768 bytes of values were sent, which are not
+   * compared.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
    */

@@ -75,7 +75,7 @@ export class TokenEndpoint implements TokenSource {
    *
    * @param context `signal` ends the request at once, with `closed`. With `freshConnection`, the request goes over a new
    * connection, and if that brings a token, the older idle ones are closed.
-   * @throws {OwnerTokenError} whose `failureScope` says what the failure stops.
+   * @throws An `OwnerTokenError` whose `failureScope` says what the failure stops.
    */
   async requestToken(
     accessKey: string,

@@ -50,7 +50,7 @@ const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\.?$/i;
 
 /**
  * The beginning of a description as one line of plain text. Control characters, which could change what a terminal shows, become
- * spaces, and long words that are not words become `[removed]`. Undefined for markup, and for anything but text.
+ * spaces, and long strings that are not words become `[removed]`. Undefined for markup, and for anything but text.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2, error_description}
  */

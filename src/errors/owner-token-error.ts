@@ -120,7 +120,7 @@ export interface OwnerTokenErrorOptions {
   oauthError?: string | undefined;
   /**
    * The `error_description` of that response, without anything secret. Its first 300 characters are kept, as one line of plain
-   * text; long words that are not words become `[removed]`, and markup is dropped.
+   * text; long strings that are not words become `[removed]`, and markup is dropped.
    */
   errorDescription?: string | undefined;
   /** Anything thrown; only its name, code and stack frames are kept. */

@@ -83,8 +83,8 @@ export interface OwnerTokenRegistryOptions {
   refreshWindow?: [number, number] | undefined;
   /**
    * Fields of the token response that each token carries as `token.response`, such as `['instance_url']`: up to 16 different names,
-   * or paths such as `data.account_id`, of strings, numbers and booleans. What the answer does not have, of another kind, and
-   * strings of more than 2,048 bytes in UTF-8 are left out. Never logged or printed. Default: `[]`.
+   * or paths such as `data.account_id`, of strings, numbers and booleans. Values of another type, and strings of more than 2,048
+   * bytes in UTF-8, are left out. Never logged or printed. Default: `[]`.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.1 RFC 6749 §5.1: additional parameters of a response}
    */

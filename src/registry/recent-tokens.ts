@@ -50,7 +50,7 @@ export class RecentTokens {
     if (doubt?.slot !== other || doubt.call === call) {
       this.#inDoubt.set(slot, { ...issued, call });
       const cause = { code: ANOTHER_OWNERS };
-      throw new OwnerTokenError('invalid_response', 'the token is that of another owner', { owner: slot.owner, cause });
+      throw new OwnerTokenError('invalid_response', 'the token belongs to another owner', { owner: slot.owner, cause });
     }
     this.#inDoubt.delete(slot);
     this.#sharers.add(slot).add(other);

@@ -99,7 +99,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * 2. Past the refresh point it is served too, and one background request starts, unless one is in flight or a pause
    *    is in force.
    * 3. With no usable token and a request in flight, the caller joins it and shares its outcome.
-   * 4. With no usable token and a pause in force, it rejects at once with the cached error and its `retryAtMs`.
+   * 4. With no usable token and a pause in force, it rejects at once with the cached error and its `retryAtMs`. If the circuit's
+   *    pause ends within a second, it waits instead.
    * 5. Otherwise it queues and makes one request.
    *
    * A token that was reported by {@link reject} is not usable: the call waits for the answer to one request for a newer
@@ -107,9 +108,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    *
    * @param options `minValidityMs`, 0 to 315,360,000,000 (ten years), default 0: for this call alone, a token with less life left is
    * not usable, so that a newer one is requested first. If that fails, the call fails too, and the token stays for other calls. If
-   * a new token lives no longer, `invalid_response` says how long it does, and such calls cost no further request until the
-   * token is due for a refresh. `signal` rejects this call at once, with `signal.reason`; other callers are not affected. A
-   * request settles all its callers with a signal in one turn of the event loop.
+   * a new token does not live longer either, the error is `invalid_response`, and such calls cost no further request until the
+   * token is due for a refresh. `signal` rejects this call at once, with `signal.reason`; other callers are not affected.
    * @throws OwnerTokenError as a rejection; nothing is thrown synchronously.
    */
   getToken(
@@ -160,10 +160,10 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /**
    * Reports that a call with this token got a 401. The next call waits for a newer token; see {@link getToken}. If that one is
-   * rejected within ten seconds of its arrival, before any {@link accept}, it is kept and given out for ten seconds from its
-   * arrival, the next one in a row for twice as long, and so on up to `pauses.owner.capMs`: then the fault is not the token's.
-   * Without any `accept` in this registry, only a rejection within a second of the arrival counts so, because a token that is
-   * rejected later may have worked. A report of an older token does not affect the current one.
+   * rejected too, within ten seconds of its arrival and before any {@link accept}, the fault is not the token's: it is kept and
+   * given out until ten seconds after its arrival, the next one in a row for twice as long, up to `pauses.owner.capMs` and its
+   * expiry. Without any `accept` in this registry, only a rejection within a second of the arrival counts, because a token that
+   * is rejected later may have worked. A report of an older token does not affect the current one.
    *
    * @returns whether it is the cached token, and is now to be replaced; false for a repeated report.
    */

@@ -24,7 +24,7 @@ export interface SourceCall {
   readonly message: ReportedRequest;
   /** When the source was called. */
   readonly sent: Instant;
-  /** Whether the requests before this one failed in a way that a new connection may mend. */
+  /** Whether the requests before this one failed in a way that a new connection may fix. */
   readonly freshConnection: boolean;
   /** The token to replace, if there is one: the cached one, or another owner's that the last answer brought. */
   readonly unwanted: AccessToken | undefined;

@@ -51,9 +51,8 @@ export interface PauseStats {
   owners: number;
   /**
    * Owners whose newest tokens the API rejects although they replaced rejected ones; absent while there are none. Many at
-   * once: the API fails. They get a token nevertheless, so that no call of theirs is refused. An owner counts until a call
-   * is accepted; or, because then nothing more is known, until nobody has reported a rejection in the ten seconds after its
-   * token was to be kept.
+   * once: the API fails. Their calls get a token nevertheless. An owner counts until a call is accepted, or until ten seconds
+   * after the time for which its token is kept if nobody reports another rejection.
    */
   rejected?: {
     /** How many. */
@@ -85,13 +84,13 @@ export interface RegistryStats {
   usable: number;
   /** Token requests in flight now. */
   inFlight: number;
-  /** Those in flight that take far longer than usual or wait for another replica, and have given their places to others. */
+  /** In-flight requests that take far longer than usual or wait for another replica, and have given their places to others. */
   slow: number;
   /** The most token requests in flight at once, slow ones apart: the option `concurrency`. */
   concurrency: number;
   /** Token requests that wait for their turn now. */
   queued: number;
-  /** How long the first of them has waited, in milliseconds, refreshes and owners that fail apart; 0 if none waits. */
+  /** How long the first queued request has waited, in milliseconds, refreshes and owners that fail apart; 0 if none waits. */
   longestQueuedMs: number;
   /** Callers that wait for a token request now. */
   waiting: number;

@@ -27,30 +27,27 @@ export const LOG_EVENTS = Object.freeze({
   'pause.began': logLine<FailureField>('warn', 'token requests paused'),
   'pause.lifted': logLine<'failureScope' | 'owner' | 'durationMs' | 'refused'>('info', 'token requests resumed'),
   'token.rejected': logLine<'owner' | 'token' | 'wasHeld'>('info', 'token reported as rejected'),
-  'token.reissued': logLine<'owner' | 'token'>(
-    'warn',
-    'the service issued a token again that was reported as rejected',
-  ),
+  'token.reissued': logLine<'owner' | 'token'>('warn', 'the service issued a rejected token again'),
   'token.shared': logLine<'owner' | 'otherOwner'>(
     'warn',
     'two owners received the same token: the service may ignore the access key',
   ),
   'token.mixed_up': logLine<'owner' | 'otherOwner'>(
     'warn',
-    'an owner was sent the token of another one, and its own when asked again: something on the way mixes answers up',
+    "an owner was sent another owner's token, and its own on a second request: something in between mixes up responses",
   ),
   'token.outlived': logLine<'owner' | 'token'>(
     'warn',
-    'the service issued a token again after the end that it had stated: only a 401 shows how long it lives',
+    'the service issued a token again after its stated end: only a 401 shows how long it lives',
   ),
   'token.contended': logLine<'owner'>(
     'warn',
-    "the owner's tokens end early, again and again: something else seems to get tokens for it, each revoking the one before; let replicas share them (docs/fleet.md)",
+    "the owner's tokens keep ending early: something else seems to request tokens for it, each revoking the previous one; share them between replicas (docs/fleet.md)",
   ),
   'clock.differs': logLine<'differenceMs'>('warn', 'the clocks of the service and of this machine differ'),
   'exp.ignored': logLine<'owner'>(
     'warn',
-    'the Date header of the token response is not by the clock of the issuer: the exp of its tokens is ignored',
+    "the Date header of the token response does not come from the issuer's clock: the exp of its tokens is ignored",
   ),
   'lifetime.unknown': logLine<'owner' | 'kind' | 'assumedMs'>(
     'warn',

@@ -105,7 +105,7 @@ export interface Sandbox extends AsyncDisposable {
   rotateClientSecret(options?: { overlapMs?: number }): string;
   /** Situations that every integration meets, with a verdict. */
   readonly scenarios: SandboxScenarios;
-  /** Starts a scenario, after ending the one that runs. `owner`: for those that concern one. */
+  /** Starts a scenario, after ending the running one. `owner`: for those that concern one. */
   runScenario(name: ScenarioName, options?: { owner?: string }): ScenarioRun;
   /** Ends the running scenario and removes its fault; false if none runs. */
   stopScenario(): boolean;

@@ -1,6 +1,6 @@
 /**
- * The figures that pages show, from the `results.json` of the benchmark that measured them: a file for each page, in it a table
- * or a paragraph for each `<!-- figures name -->` of the page, with the run that it comes from.
+ * The figures that pages show, from the `results.json` of the benchmark that measured them: in it a table or a paragraph for each
+ * `<!-- figures name -->` of its pages, with the run that it comes from.
  *
  *   node test/bench/stored.mjs      renews the pages after such a file was changed by hand
  */
@@ -15,7 +15,8 @@ const ROOT = new URL('../../', import.meta.url);
 /** The files, and what is computed from their rows. */
 const STORES = {
   'test/arena/ablation/results.json': {},
-  'test/bench/fleet/results.json': { sizing: sizingOf, extrapolated: extrapolatedOf },
+  'test/bench/fleet/postgres.json': {},
+  'test/bench/fleet/results.json': { sizing: sizingOf },
   'test/bench/flow/results.json': {},
   'test/bench/learned-lifetime/results.json': {},
   'test/bench/live-view/results.json': {},
@@ -25,7 +26,7 @@ const STORES = {
 
 /** Stores what a run has just measured in place of the last one, and renews the page. */
 export function storeFigures(store, command, blocks) {
-  const { page, figures } = read(store);
+  const stored = read(store);
   const run = {
     command,
     date: new Date().toISOString().slice(0, 10),
@@ -33,24 +34,22 @@ export function storeFigures(store, command, blocks) {
     machine: `${cpus().length} cores (${cpus()[0].model.trim()})`,
     load: loadavg()[0].toFixed(1),
   };
-  for (const [name, block] of Object.entries(blocks)) figures[name] = { run, ...block };
-  writeFileSync(new URL(store, ROOT), jsonOf({ page, figures }));
+  for (const [name, block] of Object.entries(blocks)) stored.figures[name] = { run, ...block };
+  writeFileSync(new URL(store, ROOT), jsonOf(stored));
   renewPages();
 }
 
 /** The pages as the stored figures make them, by their paths. */
 export function pagesWithFigures() {
   return Object.fromEntries(
-    Object.entries(STORES).map(([store, derived]) => {
-      const { page, figures } = read(store);
-      const text = readFileSync(new URL(page, ROOT), 'utf8');
-      return [
-        page,
+    Object.entries(STORES).flatMap(([store, derived]) => {
+      const { page, pages = [page], figures } = read(store);
+      const filled = (text) =>
         text.replace(/(<!-- figures (\w+) -->\n)[\s\S]*?(?=\n<!-- end -->)/g, (_all, begin, name) => {
           const lines = derived[name]?.(figures) ?? blockOf(figures[name]);
           return `${begin}\n${lines}\n`;
-        }),
-      ];
+        });
+      return pages.map((path) => [path, filled(readFileSync(new URL(path, ROOT), 'utf8'))]);
     }),
   );
 }
@@ -112,7 +111,7 @@ function sizingOf(figures) {
     [
       [
         'records',
-        'about 700 bytes plus 1.5 × the size of the token response, per owner ([measured](#memory-of-a-record))',
+        'about 700 bytes plus 1.5 × the size of the token response, per owner ([measured](internals/fleet-load.md#memory-of-a-record))',
         `${Math.round(megabytes)} MB`,
       ],
       [
@@ -145,15 +144,6 @@ function sizingOf(figures) {
       ['`maxOwners` of each registry', 'above the owners that the replica serves', '120,000'],
     ],
   );
-}
-
-function extrapolatedOf(figures) {
-  const [owners, replicas] = [100_000, 1_000];
-  const scripts = (owners * replicas * PER_LIFE) / TOKEN_LIFE_S;
-  const [least, most] = scriptUs(figures).map((us) => (scripts * us * 1e-6).toFixed(1));
-  const requests = (owners * PER_LIFE) / TOKEN_LIFE_S;
-  return `Extrapolated, never measured: **${en(replicas)} replicas × ${en(owners)} owners** run ${en(round(scripts))} scripts per second, ${least} to ${most} of
-a Redis core: take a cluster of three masters. The service gets ${en(round(requests))} requests per second instead of ${en(round(requests * replicas))}.`;
 }
 
 /** The least and the most CPU time of a script. */

@@ -42,7 +42,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, raw }: 
       if (!good.includes(token)) response.statusCode = 401;
       response.end(good.includes(token) ? 'ok' : 'refused');
     });
-  const failureOf = async (call: Promise<unknown>) => {
+  const causeOfFailure = async (call: Promise<unknown>) => {
     const thrown: unknown = await call.then(
       () => undefined,
       (error) => error,
@@ -151,7 +151,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, raw }: 
   it('requests no token for an origin that is not allowed, and sends nothing there', async () => {
     await using service = await ResourceService.start();
     const tokens = new NumberedTokens();
-    const failure = await failureOf(clientFor(tokens, 'https://api.example.com')(service.origin));
+    const failure = await causeOfFailure(clientFor(tokens, 'https://api.example.com')(service.origin));
     expect(failure).toMatchObject({ name: 'OwnerTokenError', code: 'origin_refused' });
     expect([service.connections, tokens.asked]).toEqual([0, 0]);
   });
@@ -159,7 +159,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, raw }: 
   it('throws the error of getToken if it cannot get a token', async () => {
     const tokens = new NumberedTokens();
     tokens.failure = new OwnerTokenError('owner_refused', 'no');
-    expect(await failureOf(clientFor(tokens, 'http://127.0.0.1:1')('http://127.0.0.1:1'))).toBe(tokens.failure);
+    expect(await causeOfFailure(clientFor(tokens, 'http://127.0.0.1:1')('http://127.0.0.1:1'))).toBe(tokens.failure);
   });
 
   it('rejects when the signal aborts, also while it waits for a token', async () => {

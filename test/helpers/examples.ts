@@ -150,10 +150,10 @@ function blocksOf(page: string, strip = (line: string) => line): { info: string;
   return blocks;
 }
 
-/** Links of a page to files of the project and headings in them, as paths from its root: `docs/errors.md#pauses`. */
+/** Links and pictures of a page: files of the project, and headings in them, as paths from its root: `docs/errors.md#pauses`. */
 export function linksOf(page: string): string[] {
-  return [...proseOf(page).matchAll(/\]\(([^)\s]+)\)/g)]
-    .map(([, target]) => target ?? '')
+  return [...proseOf(page).matchAll(/\]\(([^)\s]+)\)| src(?:set)?="([^"\s]+)"/g)]
+    .map(([, target, picture]) => target ?? picture ?? '')
     .filter((target) => !/^[a-z]+:/.test(target))
     .map((target) => {
       const [path = '', anchor] = target.split('#');

@@ -101,7 +101,7 @@ async function series(metric: MetricName, of: 'count' | 'sum' = 'count'): Promis
   );
 }
 
-const failureOf = (accessKey: string): Promise<OwnerTokenError> =>
+const failureFor = (accessKey: string): Promise<OwnerTokenError> =>
   registry.getToken(accessKey).then(
     () => expect.unreachable(),
     (error: OwnerTokenError) => error,
@@ -112,8 +112,8 @@ describe('metrics', () => {
     const stop = instrument(registry, { meterProvider, tracerProvider });
     await Promise.all([registry.getToken('a'), registry.getToken('a'), registry.getToken('b')]);
     await registry.getToken('a');
-    await failureOf('revoked');
-    await failureOf('revoked');
+    await failureFor('revoked');
+    await failureFor('revoked');
     registry.reject('b', await registry.getToken('b'));
 
     expect(await series('owner_token.request.duration')).toEqual({ absent: 2, 'absent owner_refused': 1 });
@@ -179,7 +179,7 @@ describe('metrics', () => {
 
   it('report the state of the circuits', async () => {
     instrument(registry, { meterProvider, tracerProvider });
-    const { retryAtMs = 0 } = await failureOf('invalid-client');
+    const { retryAtMs = 0 } = await failureFor('invalid-client');
     expect(await series('owner_token.circuit.state')).toMatchObject({
       'client closed': 0,
       'client open': 1,
@@ -292,7 +292,7 @@ describe('spans', () => {
 
   it('of failed requests have the error code, and no secret', async () => {
     instrument(registry, { meterProvider, tracerProvider });
-    await failureOf('revoked');
+    await failureFor('revoked');
     const [request] = spanNamed('owner_token.request');
     expect(request?.status).toEqual({ code: SpanStatusCode.ERROR, message: 'refused' });
     expect(request?.attributes).toMatchObject({ 'error.type': 'owner_refused', 'http.response.status_code': 400 });
@@ -332,7 +332,7 @@ describe('spans', () => {
     const stop = instrument(registry, { meterProvider, tracerProvider: counting });
     await registry.getToken('a');
     await registry.getToken('b');
-    await failureOf('revoked');
+    await failureFor('revoked');
     stop();
     expect([...ended.values()]).toEqual([1, 1, 1]);
   });

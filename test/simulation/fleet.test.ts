@@ -1,6 +1,6 @@
 /**
  * A fleet in seeded worlds: replicas with clocks minutes apart share through the model of the shared record (which
- * `test/redis/record-scripts.test.ts` holds against the real scripts), while Redis and the service fail and mend. After
+ * `test/redis/record-scripts.test.ts` holds against the real scripts), while Redis and the service fail and recover. After
  * every step what callers got is held against the contract; when the faults have ended, so is that all come together.
  */
 
@@ -71,7 +71,7 @@ class FleetWorld {
   }
 
   /** Everything is well again, and time passes. */
-  async mend(): Promise<void> {
+  async repair(): Promise<void> {
     this.fleet.health = 'up';
     for (const replica of this.replicas) replica.health = 'up';
     this.service = 'answers';
@@ -134,7 +134,7 @@ describe('a fleet in the simulated world', () => {
         await world.step();
         expect(world.broken, `seed ${seed}, step ${step}`).toEqual([]);
       }
-      await world.mend();
+      await world.repair();
       for (const owner of OWNERS.keys()) {
         const before = world.fleet.source.calls.length;
         const held = await world.held(owner);

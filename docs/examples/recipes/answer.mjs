@@ -1,15 +1,10 @@
 import { isOwnerTokenError } from 'owner-token-registry';
 
-/**
- * Calls the API as one owner, and passes its response on. If there is none, the answer says why.
- *
- * @param call what `registry.ownerFetch(accessKey)` returned
- * @param warn logs a failure; an `OwnerTokenError` has the owner's fingerprint and no secret
- */
+/** Calls the API with `registry.ownerFetch(accessKey)`, and passes its response on. If there is none, the answer says why. */
 export async function answerOf(call, url, warn) {
   try {
     const response = await call(url, { signal: AbortSignal.timeout(5_000) });
-    // With a new token too: a 401 of yours would log your caller out.
+    // A 401 of yours would log your caller out.
     if (response.status === 401) return jsonAnswer(502, { error: 'api_unauthorized' });
     const headers = { 'content-type': response.headers.get('content-type') ?? 'text/plain' };
     return { status: response.status, headers, body: await response.text() };
@@ -19,7 +14,6 @@ export async function answerOf(call, url, warn) {
   }
 }
 
-/** The answer to a call that failed. */
 export function answerTo(error) {
   // The API did not respond, or not in time: `fetch` rejects with errors of its own.
   if (!isOwnerTokenError(error)) return jsonAnswer(502, { error: 'api_unreachable' });

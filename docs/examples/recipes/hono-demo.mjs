@@ -19,9 +19,5 @@ sandbox.revokeAccessKey(keys.get('globex') ?? '');
 const refused = await app.request('/device', { headers: { 'x-tenant': 'globex' } });
 console.log(refused.status, await refused.json()); // → 502 { error: 'owner_refused' }
 
-sandbox.faults.add({ kind: 'refuse', target: { path: 'echo' } }); // the API is down
-const down = await app.request('/device', { headers: { 'x-tenant': 'acme' } });
-console.log(down.status, await down.json()); // → 502 { error: 'api_unreachable' }
-
 await registry.close();
 await sandbox.close();

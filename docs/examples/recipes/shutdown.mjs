@@ -1,6 +1,6 @@
 /**
  * Ends the process after SIGTERM or SIGINT. For `graceMs` it still answers every call, with `Connection: close`, so that clients open
- * their next connection to another process. Then calls in progress end, within `limitMs`, and after them what they need.
+ * their next connection to another process. Then calls in progress end, within `limitMs`.
  */
 export function closeOnSignal(server, close, { graceMs = 1_000, limitMs = 10_000 } = {}) {
   let isClosing = false;

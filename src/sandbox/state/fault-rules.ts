@@ -185,7 +185,7 @@ export const FAULT_WHEN = v.union(
   `expected exactly one of ${Object.keys(CONDITIONS).join(', ')}`,
 );
 
-/** The condition that is named, or nearly named, so that a problem is told of that one alone. */
+/** The condition that is named, or nearly named, so that only its problems are reported. */
 const WHEN = v.lazy((given) => {
   if (typeof given !== 'object' || given === null) return FAULT_WHEN;
   const names = Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[];

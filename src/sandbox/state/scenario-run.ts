@@ -14,7 +14,7 @@ import type { RunningScenario, ScenarioRun, ScenarioVerdict, World } from './wor
 const FAULT_ID = 'scenario';
 const RECOVERY_ID = 'scenario-recovery';
 
-/** Starts a scenario, after ending the one that runs. */
+/** Starts a scenario, after ending the running one. */
 export function startScenario(world: World, name: string, options: { owner?: string } = {}): RunningScenario {
   const scenario = findScenario(name);
   const [firstOwner] = world.directory.owners.keys();

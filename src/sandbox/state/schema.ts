@@ -38,7 +38,7 @@ export const between = (min: number, max: number, expected: string) =>
 export const text = (pattern: RegExp, expected: string) =>
   v.pipe(v.string(`expected ${expected}`), v.regex(pattern, `expected ${expected}`));
 
-/** One of these values. A mistyped one is told the nearest. */
+/** One of these values. For a mistyped one, the error names the nearest. */
 export const oneOf = <const Values extends readonly (string | number)[]>(values: Values) =>
   v.picklist(values, ({ input }) => {
     const near = typeof input === 'string' ? nearest(input, values.map(String)) : undefined;

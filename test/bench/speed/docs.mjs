@@ -1,4 +1,4 @@
-/** Renews `docs/performance.md` from one whole run: the ten lines at its top, its tables, and its pictures. */
+/** Renews `docs/performance.md` from one whole run: the ten lines at its top, its tables, and its pictures; and the page of goals. */
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { goalsOf, rowIn, tableIn } from './goals.mjs';
@@ -26,10 +26,9 @@ export function publish(run) {
   for (const [path, text] of Object.entries(files)) writeFileSync(new URL(path, DOCS), text);
 }
 
-/** The page and its pictures as this run makes them, by their paths in `docs`. Throws if the run is partial or was disturbed. */
+/** The pages and pictures as this run makes them, by their paths in `docs`. Throws if the run is partial or was disturbed. */
 export function docsOf(run) {
   check(run);
-  let markdown = readFileSync(new URL('performance.md', DOCS), 'utf8');
   const blocks = {
     summary: summaryOf(run),
     goals: goalsTable(run),
@@ -37,12 +36,14 @@ export function docsOf(run) {
     peers: peersTable(run),
     ...{ hit: hitTables(run), fill: fillTables(run), memory: memoryTable(run), stalls: stallsTable(run) },
   };
-  for (const [name, block] of Object.entries(blocks)) {
-    const place = new RegExp(`(<!-- ${name} -->\\n)[^]*?(<!-- end -->)`);
-    markdown = markdown.replace(place, (_all, begin, end) => `${begin}${block}\n${end}`);
-  }
+  const filled = (page) =>
+    readFileSync(new URL(page, DOCS), 'utf8').replace(
+      /(<!-- (\w+) -->\n)[\s\S]*?(<!-- end -->)/g,
+      (_all, begin, name, end) => `${begin}${blocks[name]}\n${end}`,
+    );
+  const pages = ['performance.md', 'internals/speed.md'].map((page) => [page, filled(page)]);
   const svgs = Object.entries(pictures(run.workloads)).map(([name, svg]) => [`pictures/performance-${name}.svg`, svg]);
-  return { 'performance.md': markdown, ...Object.fromEntries(svgs) };
+  return Object.fromEntries([...pages, ...svgs]);
 }
 
 function check(run) {
@@ -96,8 +97,7 @@ function goalsTable(run) {
   const rows = goalsOf(run).map(({ goal, measured, isMet, why }) =>
     isMet ? [goal, measured, ''] : [goal, `**${measured}**: missed`, why],
   );
-  const table = markdownTable(['goal', 'measured', 'why it is missed'], rows, '---');
-  return `The goals that this library sets itself:\n\n${table}`;
+  return markdownTable(['goal', 'measured', 'why it is missed'], rows, '---');
 }
 
 function conditionsOf({ conditions: { date, commit, node, machine, load, versions }, workloads }) {

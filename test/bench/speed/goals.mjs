@@ -14,9 +14,7 @@ export function goalsOf(run) {
   const ratios = (workload, whats, name) => whats.map((what) => row(workload, what, name).ratio);
   const sizes = ['100 owners', '10,000 owners', '100,000 owners'];
   const shareOfBare = (kind) =>
-    ['16 at once, ', '64 at once, '].flatMap((atOnce) =>
-      ['', 'in a new process, '].map((when) => 1 / row('fill', `${atOnce}${when}${kind}`, 'ours').ratio),
-    );
+    ['16 at once, ', '64 at once, '].map((atOnce) => 1 / row('fill', `${atOnce}${kind}`, 'ours').ratio);
   const observed = (name) => ratios('hit', ['100 owners, observed', '10,000 owners, observed'], name);
   const allocated = (name) => row('fill', 'allocated', name).cost / 1_000;
   const bytes = (name) => [row('memory', '200,000 owners', name).cost];
@@ -52,7 +50,7 @@ export function goalsOf(run) {
       atMost: [1.3, '×'],
     }),
     goal({
-      what: 'Cold owners per second of CPU time, relative to a bare `node:http` loop (16 at once: warmed up, in a new process; 64 at once: the same)',
+      what: 'Cold owners per second of CPU time, relative to a bare `node:http` loop (16, 64 at once)',
       values: shareOfBare('CPU time'),
       atLeast: [0.85, '×'],
       why: beyondBare,
@@ -89,12 +87,6 @@ export function goalsOf(run) {
       values: [row('start', 'import beyond node:http', 'ours').cost],
       atMost: [15, 'ms'],
       why: `${imported('lru-cache')}, ${imported('openid-client')} on the same machine`,
-    }),
-    goal({
-      what: 'Bundled and minified, without dependencies',
-      values: [row('size', 'bundled', 'ours').cost],
-      atMost: [60, 'kB'],
-      why: 'it is spread evenly: the largest module is 6 % of it',
     }),
     goal({
       what: 'Installed, with dependencies',

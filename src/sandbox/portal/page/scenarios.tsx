@@ -12,7 +12,7 @@ export function Scenarios({ model }: { model: Model }) {
       <p class="lead">
         Start a scenario while your integration runs. Each ends in a verdict. In CI:{' '}
         <code>await sandbox.scenarios.run(name)</code>, or <code>POST /api/scenarios/{'{name}'}/run</code>. Starting one
-        ends the one that runs.
+        ends the running one.
       </p>
       <Running model={model} scenarios={scenarios} />
       <ul class="scenario-list">
