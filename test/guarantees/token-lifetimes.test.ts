@@ -2,6 +2,7 @@
 
 import { describe, expect, it, vi } from 'vitest';
 import { fixedLifetime, type IssuedToken, type Logger, OwnerTokenRegistry } from '../../src/index.ts';
+import { jwt } from '../helpers/jwt.ts';
 import { shortNames } from '../helpers/log-lines.ts';
 import { LoopbackService, silence, token } from '../helpers/loopback-service.ts';
 import { type ManualClock, settle } from '../helpers/manual-clock.ts';
@@ -20,11 +21,6 @@ function warnings() {
   const logger: Logger = { debug: () => {}, info: () => {}, warn: (fields) => void events.push(shortNames(fields)) };
   return { events, logger };
 }
-
-const jwt = (claims: unknown) => {
-  const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
-  return `${part({ alg: 'none' })}.${part(claims)}.signature`;
-};
 
 describe('E1', () => {
   it.each<[string, unknown, number, string | undefined]>([
