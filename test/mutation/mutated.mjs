@@ -22,5 +22,5 @@ export const MUTATED = {
   'expiry/lifetime': ['expiry/lifetime'],
   'expiry/lifetime-candidates': ['expiry/lifetime-candidates'],
   'expiry/jwt-times': ['expiry/jwt-times'],
-  'expiry/policies': ['expiry/policies'],
+  'expiry/policies': ['expiry/policies', 'guarantees/token-lifetimes'],
 };
