@@ -117,3 +117,16 @@ it('forgetAll forgets which owners failed, so that one more failure is no reason
   registry.forgetAll();
   expect((await errorOf(registry.getToken('key-10'))).failureScope).toBe('owner');
 });
+
+it('a refused call counts for its owner if that pause ends later than the open circuit’s', async () => {
+  const { registry, source } = scripted();
+  source.script((call) => call.fail(new OwnerTokenError('rate_limited', 'later', { retryAfterMs: 60_000 })));
+  await errorOf(registry.getToken('ill'));
+  const outage = { failureScope: 'endpoint', retryAfterMs: 5_000 } as const;
+  source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down', outage)));
+  await errorOf(registry.getToken('a'));
+  expect((await errorOf(registry.getToken('ill'))).code).toBe('rate_limited');
+  expect(registry.stats().refused).toEqual({ owner: 1, client: 0, endpoint: 0 });
+  await errorOf(registry.getToken('b'));
+  expect(registry.stats().refused).toEqual({ owner: 1, client: 0, endpoint: 1 });
+});
