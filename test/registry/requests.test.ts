@@ -130,3 +130,23 @@ it('a refused call counts for its owner if that pause ends later than the open c
   await errorOf(registry.getToken('b'));
   expect(registry.stats().refused).toEqual({ owner: 1, client: 0, endpoint: 1 });
 });
+
+it('a refresh that is sent after its token has ended asks for a first one', async () => {
+  const { registry, clock, source } = answering({ requestsPerSecond: 0.1 });
+  await registry.getToken('a');
+  clock.advance(90_000);
+  await registry.getToken('b');
+  await registry.getToken('a');
+  clock.advance(10_000);
+  await settle();
+  const { accessKey, request } = source.call(-1);
+  expect([accessKey, request.reason, request.held]).toEqual(['a', 'expired', undefined]);
+});
+
+it('a request that fails again after its retry has failed, whatever is left of the budget', async () => {
+  const { registry, clock, source } = answering({});
+  for (const key of keys(40)) await registry.getToken(key);
+  source.script((call) => call.fail(down()));
+  await asTimePasses(errorOf(registry.getToken('a')), clock, 50);
+  expect(source.countFor('a')).toBe(2);
+});
