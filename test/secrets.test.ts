@@ -7,7 +7,7 @@ import { SHARING_EVENTS } from '../src/redis/diagnostics.ts';
 import { LOG_EVENTS } from '../src/reporting/log-events.ts';
 import { logField } from '../src/reporting/logger.ts';
 import { startSandbox } from '../src/sandbox/index.ts';
-import { leaksIn, SECRETS, writtenDown } from './helpers/canaries.ts';
+import { CHANNELS, leaksIn, SECRETS, writtenDown } from './helpers/canaries.ts';
 import { Children } from './helpers/child.ts';
 import { jwt } from './helpers/jwt.ts';
 import { LOG_FIELDS } from './helpers/log-lines.ts';
@@ -213,12 +213,8 @@ describe('logs and channels', () => {
 
   it('every diagnostics channel carries names, numbers and codes alone', async () => {
     const messages: [string, unknown][] = [];
-    const names = [
-      ...['lookup', 'rejection', 'pause'].map((name) => `owner-token-registry:${name}`),
-      ...['start', 'end', 'asyncStart', 'asyncEnd', 'error'].map((n) => `tracing:owner-token-registry:request:${n}`),
-    ];
     const listener = (message: unknown, name: string | symbol) => void messages.push([String(name), message]);
-    for (const name of names) diagnostics.subscribe(name, listener);
+    for (const name of CHANNELS) diagnostics.subscribe(name, listener);
     const source = new ScriptedSource((call) => call.succeed({ token: SECRETS.token }));
     const registry = new OwnerTokenRegistry({ source });
     registry.reject(accessKey, await registry.getToken(accessKey));
@@ -229,8 +225,8 @@ describe('logs and channels', () => {
     await registry.getToken('a third').catch(() => {});
     registry.resume();
     await registry.close();
-    for (const name of names) diagnostics.unsubscribe(name, listener);
-    expect(new Set(messages.map(([name]) => name))).toEqual(new Set(names));
+    for (const name of CHANNELS) diagnostics.unsubscribe(name, listener);
+    expect(new Set(messages.map(([name]) => name))).toEqual(new Set(CHANNELS));
     expect(leaksIn(writtenDown(messages))).toEqual([]);
   });
 });

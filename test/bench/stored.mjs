@@ -82,14 +82,16 @@ function conditionsOf({ command, date, commit, machine, load }) {
   return `Measured ${date}, commit ${commit}, ${machine}, ${busy}: \`${command}\`.`;
 }
 
-/** A row for each file, and one for all. */
+/** A row for each file, and one for all. Each file was measured at a commit of its own. */
 function scoresOf({ scores: { run, rows } }) {
   const sum = (at) => rows.reduce((total, row) => total + row[at], 0);
-  const lines = [...rows, ['all', sum(1), sum(2)]].map(([file, mutants, killed]) => {
+  const lines = [...rows, ['all', sum(1), sum(2), '']].map(([file, mutants, killed, commit]) => {
     const score = ((100 * killed) / mutants).toFixed(1).replace('100.0', '100');
-    return [file === 'all' ? file : `\`${file}\``, en(mutants), en(killed), en(mutants - killed), `${score} %`];
+    return [file === 'all' ? file : `\`${file}\``, en(mutants), en(killed), en(mutants - killed), `${score} %`, commit];
   });
-  return blockOf({ run, columns: ['file', 'mutants', 'killed', 'survived or not covered', 'score'], rows: lines });
+  const columns = ['file', 'mutants', 'killed', 'survived or not covered', 'score', 'at commit'];
+  const { date, machine, load, command } = run;
+  return `${tableOf(columns, lines)}\n\nLast measured ${date}, ${machine}, load average ${load}: \`${command}\`.`;
 }
 
 const TOKEN_LIFE_S = 3_600;

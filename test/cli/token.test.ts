@@ -1,6 +1,7 @@
 import type { RequestListener } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Sandbox, startSandbox } from '../../src/sandbox/index.ts';
+import { jwt } from '../helpers/jwt.ts';
 import { runCommand } from '../helpers/terminal.ts';
 import { withServer } from '../helpers/with-server.ts';
 
@@ -60,7 +61,6 @@ describe('a token', () => {
 });
 
 const NOW = Math.floor(Date.now() / 1000);
-const jwt = (claims: object) => `eyJhbGciOiJub25lIn0.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.c2ln`;
 
 /** Runs `use` against a service with this handler. */
 const withService = (answer: RequestListener, use: (url: string) => Promise<void>): Promise<void> =>

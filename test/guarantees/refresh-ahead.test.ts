@@ -2,6 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { untilRejected } from '../../src/index.ts';
+import { jwt } from '../helpers/jwt.ts';
 import { json, LoopbackService, reset, silence, status, token } from '../helpers/loopback-service.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { errorOf, keys, overHttp, scripted, until } from '../helpers/registries.ts';
@@ -178,13 +179,10 @@ describe('C4', () => {
     const source = ScriptedSource.answering(100);
     const { registry, clock } = scripted({}, source);
     const held = await registry.getToken('key-1');
-    const jwt = (exp: number) => {
-      const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
-      return `${part({ alg: 'none' })}.${part({ exp })}.sig`;
-    };
+    const token = jwt({ exp: clock.now() / 1000 - 1 });
     const pastEnds = [
-      { token: jwt(clock.now() / 1000 - 1), response: { expires_in: 3600 } },
-      { token: jwt(clock.now() / 1000 - 1), response: {} },
+      { token, response: { expires_in: 3600 } },
+      { token, response: {} },
       { token: 'opaque', requestedAtMs: clock.now() - 3_600_000, response: { expires_in: 3600 } },
     ];
     clock.advance(70_000);

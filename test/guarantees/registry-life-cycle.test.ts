@@ -11,6 +11,7 @@ import {
   TokenEndpoint,
 } from '../../src/index.ts';
 import config from '../../vitest.config.ts';
+import { CHANNELS } from '../helpers/canaries.ts';
 import { Children } from '../helpers/child.ts';
 import { shortNames } from '../helpers/log-lines.ts';
 import { LoopbackService, silence, token } from '../helpers/loopback-service.ts';
@@ -268,12 +269,8 @@ describe('K3', () => {
   /** Where a listener, policy, label or logger is called from, each wired to act at most twenty times. */
   const PLACES: Record<string, (act: () => void) => { options: object; stop: () => void }> = {
     'every channel': (act) => {
-      const names = [
-        ...['lookup', 'rejection', 'pause'].map((name) => `owner-token-registry:${name}`),
-        ...['start', 'end', 'asyncStart', 'asyncEnd', 'error'].map((n) => `tracing:owner-token-registry:request:${n}`),
-      ];
-      for (const name of names) diagnostics.subscribe(name, act);
-      return { options: {}, stop: () => names.forEach((name) => void diagnostics.unsubscribe(name, act)) };
+      for (const name of CHANNELS) diagnostics.subscribe(name, act);
+      return { options: {}, stop: () => CHANNELS.forEach((name) => void diagnostics.unsubscribe(name, act)) };
     },
     'the policy': (act) => {
       const expiry: ExpiryPolicy = {

@@ -17,6 +17,7 @@ it('the signal of a request is aborted once nobody waits and the token would not
   caller.abort(new Error('left'));
   await expect(call).rejects.toThrow('left');
   expect(signal.aborted).toBe(true);
+  expect(signal.reason).toMatchObject({ name: 'AbortError', message: 'no callers' });
   source.call(0).fail(signal.reason);
   await settle();
   expect(registry.stats()).toMatchObject({ failures: 0, inFlight: 0, owners: 0 });

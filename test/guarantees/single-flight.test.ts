@@ -5,11 +5,13 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   type ExpiryPolicy,
   expiresIn,
+  fixedLifetime,
   OwnerTokenRegistry,
   type OwnerTokenRegistryOptions,
   TokenEndpoint,
 } from '../../src/index.ts';
-import { json, LoopbackService, status } from '../helpers/loopback-service.ts';
+import { CHANNELS } from '../helpers/canaries.ts';
+import { LoopbackService, status } from '../helpers/loopback-service.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { callAtOnce, errorOf, isSettled, overHttp, scripted, tally, until } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
@@ -103,52 +105,22 @@ describe('B3 a hook that throws', () => {
     expect(registry.stats()).toMatchObject({ inFlight: 0, queued: 0, waiting: 0 });
   }
 
-  let armed: boolean;
-  beforeEach(() => {
-    armed = true;
-  });
-  const whileArmed =
-    <A extends unknown[], R>(fallback: (...args: A) => R) =>
-    (...args: A): R =>
-      armed ? boom() : fallback(...args);
-
-  it.each<[string, Partial<OwnerTokenRegistryOptions>, object]>([
-    ['the policy', { expiry: { lifetimeMs: whileArmed(() => 60_000) } }, {}],
-    ['parseResponse', {}, { parseResponse: whileArmed(() => ({ token: 'a-token' })) }],
-    ['classifyFailure', {}, { classifyFailure: whileArmed(() => undefined) }],
-    ['clientSecret', {}, { clientSecret: whileArmed(() => 'the-secret') }],
-    ['clientSecret, later', {}, { clientSecret: () => (armed ? throwingLater() : 'the-secret') }],
-  ])(
-    'B3 %s: the call rejects with source_failed, and no slot, place or request is leaked',
-    async (what, options, endpointOptions) => {
-      await using service = await LoopbackService.start();
-      if (what === 'classifyFailure') service.next(json(400, { error: 'invalid_grant' }));
-      const { registry, clock } = overHttp(service, { concurrency: 1, ...options }, endpointOptions);
-      const { codes } = tally(await callAtOnce(10, registry, 'key-1'));
-      expect(codes).toEqual({ source_failed: 10 });
-      expectNothingHeld(registry);
-      armed = false;
-      clock.advance(1_000);
-      const { tokens } = tally(await callAtOnce(10, registry, 'key-1'));
-      expect(tokens).toHaveLength(1);
-      expectNothingHeld(registry);
-      await registry.close();
-    },
-  );
-
-  it.each([
+  it.each<[string, () => unknown, ExpiryPolicy?]>([
     ['throws at once', () => boom()],
     ['rejects', throwingLater],
     ['throws nothing at all', () => Promise.reject(undefined)],
     ['gives nothing', async () => undefined],
     ['gives a promise of nonsense', async () => ({ token: 7 })],
-  ])('B3 a source that %s fails its call alone', async (_, requestToken) => {
+    ['gives a token at which the policy throws', async () => ({ token: 'a-token' }), badPolicy],
+  ])('B3 a source that %s fails its calls alone', async (_, requestToken, policy = fixedLifetime(60_000)) => {
     let good = false;
     const source = {
       requestToken: () => (good ? Promise.resolve({ token: 'a-token' }) : (requestToken() as Promise<never>)),
     };
-    const { registry, clock } = scripted({ concurrency: 1, source });
-    expect((await errorOf(registry.getToken('key-1'))).code).toMatch(/^(source_failed|invalid_response)$/);
+    const expiry: ExpiryPolicy = { lifetimeMs: (grant) => (good ? 60_000 : policy.lifetimeMs(grant)) };
+    const { registry, clock } = scripted({ concurrency: 1, source, expiry });
+    const { codes } = tally(await callAtOnce(10, registry, 'key-1'));
+    expect(Object.entries(codes)).toEqual([[expect.stringMatching(/^(source_failed|invalid_response)$/), 10]]);
     expectNothingHeld(registry);
     good = true;
     expect((await registry.getToken('key-2')).value).toBe('a-token');
@@ -202,10 +174,6 @@ describe('B3 a hook that throws', () => {
   });
 
   describe('a diagnostics listener', () => {
-    const CHANNELS = [
-      ...['lookup', 'rejection', 'pause'].map((name) => `owner-token-registry:${name}`),
-      ...['start', 'end', 'asyncStart', 'asyncEnd', 'error'].map((n) => `tracing:owner-token-registry:request:${n}`),
-    ];
     const raised: unknown[] = [];
     let others: NodeJS.UncaughtExceptionListener[];
     const collect = (error: unknown) => raised.push(error);

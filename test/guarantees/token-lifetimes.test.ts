@@ -2,6 +2,7 @@
 
 import { describe, expect, it, vi } from 'vitest';
 import { fixedLifetime, type IssuedToken, type Logger, OwnerTokenRegistry } from '../../src/index.ts';
+import { jwt } from '../helpers/jwt.ts';
 import { shortNames } from '../helpers/log-lines.ts';
 import { LoopbackService, silence, token } from '../helpers/loopback-service.ts';
 import { type ManualClock, settle } from '../helpers/manual-clock.ts';
@@ -21,17 +22,13 @@ function warnings() {
   return { events, logger };
 }
 
-const jwt = (claims: unknown) => {
-  const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
-  return `${part({ alg: 'none' })}.${part(claims)}.signature`;
-};
-
 describe('E1', () => {
   it.each<[string, unknown, number, string | undefined]>([
     ['"3600"', '3600', 3_600_000, undefined],
     ['" 3600 "', ' 3600 ', 3_600_000, undefined],
     ['"3600.5"', '3600.5', 3_600_500, undefined],
     ['3600.5', 3600.5, 3_600_500, undefined],
+    ['"+60.5"', '+60.5', 60_500, undefined],
     ['0', 0, UNKNOWN_MS, 'not_positive'],
     ['-0', -0, UNKNOWN_MS, 'not_positive'],
     ['-5', -5, UNKNOWN_MS, 'not_positive'],
@@ -41,11 +38,13 @@ describe('E1', () => {
     ['1e308', 1e308, UNKNOWN_MS, 'absurd'],
     ['1e999, which JSON reads as Infinity', JSON.parse('1e999'), UNKNOWN_MS, 'absurd'],
     ['-1e999', JSON.parse('-1e999'), UNKNOWN_MS, 'not_positive'],
+    ['a string of 400 digits', '9'.repeat(400), UNKNOWN_MS, 'absurd'],
     ['an instant in epoch seconds', 1_893_456_000, UNKNOWN_MS, 'absurd'],
     ['"abc"', 'abc', UNKNOWN_MS, 'unreadable'],
     ['"1e3"', '1e3', UNKNOWN_MS, 'unreadable'],
     ['"Infinity"', 'Infinity', UNKNOWN_MS, 'unreadable'],
     ['"0x10"', '0x10', UNKNOWN_MS, 'unreadable'],
+    ['"12 s"', '12 s', UNKNOWN_MS, 'unreadable'],
     ['""', '', UNKNOWN_MS, 'unreadable'],
     ['true', true, UNKNOWN_MS, 'unreadable'],
     ['{}', {}, UNKNOWN_MS, 'unreadable'],

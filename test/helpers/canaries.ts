@@ -23,7 +23,8 @@ const NEEDLES = Object.values(SECRETS).flatMap((secret) => [
 /** The secrets that appear in a text: in clear, in Base64, in hex or reversed. */
 export const leaksIn = (text: string): string[] => NEEDLES.filter((needle) => text.includes(needle));
 
-const CHANNELS = [
+/** Every diagnostics channel of the registry. */
+export const CHANNELS = [
   ...['lookup', 'rejection', 'pause'].map((name) => `owner-token-registry:${name}`),
   ...['start', 'end', 'asyncStart', 'asyncEnd', 'error'].map((name) => `tracing:owner-token-registry:request:${name}`),
 ];

@@ -1,7 +1,28 @@
 import { defineConfig } from 'vitest/config';
 import { MUTATED } from './mutated.mjs';
 
-/** Each file against its own unit tests alone: what the simulation or the guarantees would notice does not count here. */
+const include = MUTATED[process.env.MUTATED_FILE].map((name) => `test/${name}.test.ts`);
+
+/** As listed: the first test that fails ends the run of a mutant. */
+class InOrder {
+  sort(files) {
+    const placeOf = ({ moduleId }) => include.findIndex((path) => moduleId.endsWith(`/${path}`));
+    return files.toSorted((a, b) => placeOf(a) - placeOf(b));
+  }
+
+  shard(files) {
+    return files;
+  }
+}
+
+/** The tests of the file that `run.mjs` names. A mutant that makes one of them wait for ever is noticed once that times out. */
 export default defineConfig({
-  test: { include: MUTATED.map((name) => `test/${name}.test.ts`), restoreMocks: true, testTimeout: 1_000 },
+  test: {
+    include,
+    restoreMocks: true,
+    testTimeout: 5_000,
+    pool: 'threads',
+    isolate: false,
+    sequence: { sequencer: InOrder },
+  },
 });

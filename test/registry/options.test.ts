@@ -2,6 +2,7 @@ import { describe, expect, it, vi } from 'vitest';
 import type { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { fixedLifetime } from '../../src/expiry/policies.ts';
 import { closeTimeoutMs, type OwnerTokenRegistryOptions, registrySettings } from '../../src/registry/options.ts';
+import { jwt } from '../helpers/jwt.ts';
 import { ManualClock } from '../helpers/manual-clock.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
@@ -46,10 +47,10 @@ it('default options are those of the documentation', () => {
   expect(fingerprints.nameOf('key-1')).toMatch(/^owner_/);
   expect(time.now().wallMs).toBeGreaterThan(0);
   expect(random()).toBe(0.25);
-  const jwt = `x.${Buffer.from('{"iat":5,"exp":9}').toString('base64url')}.y`;
   expect(expiry.lifetimeMs({ token: 'opaque', response: { expires_in: 7 } })).toBe(7_000);
-  expect(expiry.lifetimeMs({ token: jwt, response: {} })).toBe(4_000);
-  expect(expiry.lifetimeMs({ token: jwt, response: { expires_in: 7 } })).toBe(7_000);
+  const token = jwt({ iat: 5, exp: 9 });
+  expect(expiry.lifetimeMs({ token, response: {} })).toBe(4_000);
+  expect(expiry.lifetimeMs({ token, response: { expires_in: 7 } })).toBe(7_000);
 });
 
 it('default options are replaced by those given', () => {

@@ -4,6 +4,7 @@ import { Fingerprints } from '../../src/registry/fingerprints.ts';
 import type { HeldToken } from '../../src/registry/slot.ts';
 import { type DatedToken, dateIssued, heldTokenFrom } from '../../src/registry/source-call.ts';
 import { at, machine } from '../helpers/instants.ts';
+import { jwt } from '../helpers/jwt.ts';
 
 const invalidResponse = (message: string) =>
   expect.objectContaining({ code: 'invalid_response', message: expect.stringContaining(message) });
@@ -46,7 +47,6 @@ describe('the held token', () => {
     const settings = { refreshWindow: [0.6, 0.8] as [number, number], random: () => 0.5, fingerprints, responseFields };
     return heldTokenFrom(settings, issued, { lifetimeMs, ...hint }, slot, now);
   };
-  const jwt = (claims: object) => `x.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.y`;
 
   it('a held token is refreshed as early as the policy asks, whether or not it expires', () => {
     const hint = { refreshAfterMs: 8000 };

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { Report } from '../../../src/cli/doctor/report.ts';
 import { type Profile, type Sandbox, type SandboxOptions, startSandbox } from '../../../src/sandbox/index.ts';
+import { jwt } from '../../helpers/jwt.ts';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../../helpers/loopback-certificate.ts';
 import { type Ended, runCommand } from '../../helpers/terminal.ts';
 import { withServer } from '../../helpers/with-server.ts';
@@ -61,7 +62,6 @@ const examineService = (
     return examine({ ...env, OTR_BASE_URL: url }, args(url));
   });
 
-const jwt = (claims: object) => `eyJhbGciOiJub25lIn0.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.c2ln`;
 const says =
   (body: unknown): RequestListener =>
   (_, response) =>

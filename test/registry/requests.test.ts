@@ -1,0 +1,152 @@
+/** The life of a token request beside what the guarantees say of it, as the source and its callers see it. */
+
+import { describe, expect, it } from 'vitest';
+import { OwnerTokenError } from '../../src/index.ts';
+import { asTimePasses, settle } from '../helpers/manual-clock.ts';
+import { errorOf, isSettled, keys, scripted, shut } from '../helpers/registries.ts';
+import { ScriptedSource } from '../helpers/scripted-source.ts';
+
+const down = () => new OwnerTokenError('endpoint_unavailable', 'down', { status: 503 });
+
+/** A registry whose source answers at once with tokens of 100 s, which are held for 95. */
+const answering = (options: Parameters<typeof scripted>[0]) => scripted(options, ScriptedSource.answering(100));
+
+describe('a call with a rejected token', () => {
+  it('that ends while the call is queued does not get it', async () => {
+    const { registry, clock } = answering({ requestsPerSecond: 0.1 });
+    const token = await registry.getToken('a');
+    clock.advance(94_500);
+    await registry.getToken('b');
+    registry.reject('a', token);
+    const call = registry.getToken('a');
+    clock.advance(1_000);
+    expect(await isSettled(call)).toBe(false);
+    clock.advance(9_000);
+    expect((await call).value).toBe('token-3-of-a');
+  });
+
+  it('waits for the answer once its request is sent, however long it was queued', async () => {
+    const { registry, clock, source } = answering({ requestsPerSecond: 2 });
+    const token = await registry.getToken('a');
+    clock.advance(1_000);
+    await registry.getToken('b');
+    source.script(undefined);
+    registry.reject('a', token);
+    const call = registry.getToken('a');
+    clock.advance(500);
+    await settle();
+    expect(source.countFor('a')).toBe(2);
+    clock.advance(5_000);
+    expect(await isSettled(call)).toBe(false);
+    source.call(-1).succeed();
+    expect((await call).value).toBe('token-3-of-a');
+  });
+
+  it('gets it if its retry waits for its turn until a second after the call', async () => {
+    const { registry, clock, source } = answering({ requestsPerSecond: 0.5 });
+    for (const key of keys(10)) await asTimePasses(registry.getToken(key), clock, 500);
+    clock.advance(2_000);
+    source.script((call) => call.fail(down()));
+    const token = registry.peek('key-1');
+    registry.reject('key-1', token ?? '');
+    const call = registry.getToken('key-1');
+    await settle();
+    expect(source.countFor('key-1')).toBe(2);
+    for (const ms of [500, 499]) {
+      clock.advance(ms);
+      expect(await isSettled(call)).toBe(false);
+    }
+    clock.advance(1);
+    expect(await call).toBe(token);
+    await shut(registry, clock);
+  });
+});
+
+it('a refresh is not begun if the queue is full: one that is queued keeps its place', async () => {
+  const { registry, clock, source } = answering({ concurrency: 1, maxQueued: 1 });
+  for (const key of ['a', 'b']) await registry.getToken(key);
+  clock.advance(85_000);
+  source.script(undefined);
+  const first = registry.getToken('first');
+  for (const key of ['a', 'b']) await registry.getToken(key);
+  source.call(-1).succeed();
+  await first;
+  await settle();
+  expect(source.call(-1).accessKey).toBe('a');
+  source.call(-1).succeed();
+  await settle();
+  expect(source.countFor('b')).toBe(1);
+});
+
+it('a request that waits for its retry lets the next one start', async () => {
+  const { registry, clock, source } = answering({ concurrency: 1 });
+  for (const key of keys(10)) await registry.getToken(key);
+  source.script(undefined);
+  const calls = ['a', 'b'].map((key) => registry.getToken(key));
+  await settle();
+  source.call(-1).fail(down());
+  await settle();
+  expect(source.call(-1).accessKey).toBe('b');
+  source.script((call) => call.succeed());
+  source.call(-1).succeed();
+  expect(await asTimePasses(Promise.all(calls), clock, 50)).toHaveLength(2);
+});
+
+it('a request that is made once more in the same turn counts against the quota', async () => {
+  const { registry, clock, source } = scripted({ requestsPerSecond: 1 });
+  const calls = [registry.getToken('a')];
+  await settle();
+  clock.advance(1_000);
+  clock.suspend(3_600_000);
+  source.call(0).fail(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }));
+  await settle();
+  calls.push(registry.getToken('b'));
+  await settle();
+  expect(source.calls.map(({ accessKey }) => accessKey)).toEqual(['a', 'a']);
+  clock.advance(1_000);
+  await settle();
+  expect(source.call(-1).accessKey).toBe('b');
+  for (const index of [1, 2]) source.call(index).succeed();
+  await Promise.all(calls);
+});
+
+it('forgetAll forgets which owners failed, so that one more failure is no reason to blame the service', async () => {
+  const { registry, source } = scripted();
+  source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no', { status: 401 })));
+  for (const key of keys(9)) await errorOf(registry.getToken(key));
+  registry.forgetAll();
+  expect((await errorOf(registry.getToken('key-10'))).failureScope).toBe('owner');
+});
+
+it('a refused call counts for its owner if that pause ends later than the open circuit’s', async () => {
+  const { registry, source } = scripted();
+  source.script((call) => call.fail(new OwnerTokenError('rate_limited', 'later', { retryAfterMs: 60_000 })));
+  await errorOf(registry.getToken('ill'));
+  const outage = { failureScope: 'endpoint', retryAfterMs: 5_000 } as const;
+  source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down', outage)));
+  await errorOf(registry.getToken('a'));
+  expect((await errorOf(registry.getToken('ill'))).code).toBe('rate_limited');
+  expect(registry.stats().refused).toEqual({ owner: 1, client: 0, endpoint: 0 });
+  await errorOf(registry.getToken('b'));
+  expect(registry.stats().refused).toEqual({ owner: 1, client: 0, endpoint: 1 });
+});
+
+it('a refresh that is sent after its token has ended asks for a first one', async () => {
+  const { registry, clock, source } = answering({ requestsPerSecond: 0.1 });
+  await registry.getToken('a');
+  clock.advance(90_000);
+  await registry.getToken('b');
+  await registry.getToken('a');
+  clock.advance(10_000);
+  await settle();
+  const { accessKey, request } = source.call(-1);
+  expect([accessKey, request.reason, request.held]).toEqual(['a', 'expired', undefined]);
+});
+
+it('a request that fails again after its retry has failed, whatever is left of the budget', async () => {
+  const { registry, clock, source } = answering({});
+  for (const key of keys(40)) await registry.getToken(key);
+  source.script((call) => call.fail(down()));
+  await asTimePasses(errorOf(registry.getToken('a')), clock, 50);
+  expect(source.countFor('a')).toBe(2);
+});
