@@ -90,7 +90,7 @@ export class Time {
   /** {@link startTimer} on this clock. */
   readonly startTimer: (fn: () => void, ms: number) => Timer;
   /** {@link startLimit} on this clock. */
-  readonly startLimit: (fn: (hasStoodStill: boolean) => void, ms: number) => Timer;
+  readonly startLimit: (fn: OnLimit, ms: number) => Timer;
   readonly #clock: Clock | undefined;
   /** The last instant's. */
   #wallMs = Number.NaN;
@@ -196,22 +196,30 @@ export function stoodStill(tookMs: number, limitMs: number): boolean {
 const TURNS = { least: 2, late: 20, mostMs: 50 } as const;
 
 /**
+ * Called at the end of a time limit.
+ *
+ * @param hasStoodStill whether the process stood still: by one of its clocks, the time was up long ago.
+ * @param isLate whether the time was up before, if only a moment: the process was busy, or not given CPU time.
+ */
+type OnLimit = (hasStoodStill: boolean, isLate: boolean) => void;
+
+/**
  * Calls `fn` once the time is up, like {@link startTimer}, but only after the event loop has read what has arrived: after a busy
  * or suspended time, Node runs timers before it reads sockets.
  *
- * @param fn gets whether the process stood still: by one of its clocks, the time was up long ago.
  * @returns what cancels it, even while the event loop reads.
  */
-export function startLimit(clock: Clock = systemClock, fn: (hasStoodStill: boolean) => void, ms: number): () => void {
+export function startLimit(clock: Clock = systemClock, fn: OnLimit, ms: number): () => void {
   const started = { wallMs: clock.now(), monotonicMs: clock.monotonic() };
   let isCancelled = false;
   const onTime = async () => {
     const firedMs = clock.monotonic();
     const tookMs = Math.max(clock.now() - started.wallMs, firedMs - started.monotonicMs);
-    const most = tookMs - ms > MAX_READING_ERROR_MS ? TURNS.late : TURNS.least;
+    const isLate = tookMs - ms > MAX_READING_ERROR_MS;
+    const most = isLate ? TURNS.late : TURNS.least;
     const hasTime = (turn: number) => turn < TURNS.least || clock.monotonic() - firedMs < TURNS.mostMs;
     for (let turn = 0; turn < most && hasTime(turn); turn++) await nextTurn();
-    if (!isCancelled) fn(stoodStill(tookMs, ms));
+    if (!isCancelled) fn(stoodStill(tookMs, ms), isLate);
   };
   const timer = startTimer(clock, () => void onTime(), ms);
   return () => {

@@ -3,6 +3,7 @@ import {
   type Clock,
   elapsedMs,
   type Instant,
+  MAX_READING_ERROR_MS,
   onWallClock,
   settledWithin,
   startTimer,
@@ -179,6 +180,22 @@ describe('work within a time', () => {
     const late = given(systemClock, new Promise(() => {}));
     await busyUntil(200);
     expect(await late).toBeUndefined();
+  });
+
+  it('is given the same time once more if its limit is late: the process got no CPU time', async () => {
+    const clock = new ManualClock();
+    const seen: unknown[] = [];
+    void given(clock, new Promise(() => {})).then((result) => seen.push(result));
+    clock.block(10 + MAX_READING_ERROR_MS + 1);
+    clock.advance(0);
+    // A late limit lets the event loop read for many turns first.
+    for (let round = 0; round < 10; round++) await settle();
+    clock.advance(9);
+    await settle();
+    expect(seen).toEqual([]);
+    clock.advance(1);
+    await settle();
+    expect(seen).toEqual([undefined]);
   });
 
   it('is given up when the time is up, where the runtime does not say how long it was idle', async () => {

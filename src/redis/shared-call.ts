@@ -76,9 +76,10 @@ export class SharedCall {
   #followed = 0;
   /** When Redis last replied; at first, when the call began (monotonic). */
   #heardMs: number;
-  /** Until when it waits for that lease, and for other replicas at all (monotonic). */
+  /** When that lease has surely ended (monotonic). */
   #leaseUntilMs = Infinity;
-  #followsUntilMs = Infinity;
+  /** Leases of other replicas that it has waited for. */
+  #leases = 0;
   /** Tokens in the record that this replica could not use. */
   #unusable = 0;
   #turn: Turn | undefined;
@@ -193,12 +194,14 @@ export class SharedCall {
 
   async #follow(remainingMs: number, generation: number, readAtMs: number): Promise<IssuedToken | undefined> {
     const { clock, leaseMs } = this.#sharing;
-    const nowMs = clock.monotonic();
     this.#leaveLine();
-    if (generation !== this.#followed) this.#leaseUntilMs = nowMs + leaseMs;
-    this.#followsUntilMs = Math.min(this.#followsUntilMs, nowMs + MAX_LEASES * leaseMs);
-    if (nowMs >= Math.min(this.#leaseUntilMs, this.#followsUntilMs)) return this.#send();
-    this.#followed = generation;
+    if (generation !== this.#followed) {
+      this.#followed = generation;
+      this.#leaseUntilMs = clock.monotonic() + leaseMs;
+      this.#leases++;
+    }
+    // A busy replica may read a reply after the lease in it has ended, so the time of its question counts.
+    if (readAtMs >= this.#leaseUntilMs || this.#leases > MAX_LEASES) return this.#send();
     this.#request.yieldPlace?.();
     return void (await this.#watch.next(remainingMs, readAtMs));
   }

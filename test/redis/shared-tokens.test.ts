@@ -561,6 +561,32 @@ describe('leaders', () => {
     },
   );
 
+  it.each([
+    ['replies that are read late', 600, 0, 240],
+    ['replies that are read late, and a slow service', 2_700, 0, 240],
+    ['a lease that is taken over late, and a slow service', 2_900, 240, 0],
+  ])('one request for a dead leader despite %s', async (_, serviceMs, lateAtEndMs, lateMs) => {
+    const random = seeded(2);
+    const fleet = new ModelFleet(new FleetSource(), random);
+    const leaseEndsMs = fleet.clock.monotonic() + 3_000;
+    const pause = (ms: number) => new Promise<void>((resolve) => fleet.clock.setTimeout(resolve, ms));
+    const redis = fleet.model.port(async (carryOut) => {
+      const endedMs = fleet.clock.monotonic() - leaseEndsMs;
+      if (endedMs >= 0 && endedMs < 500) await pause(lateAtEndMs);
+      const reply = carryOut();
+      await pause(random() * lateMs);
+      return reply;
+    });
+    void fleet.replica().registry.getToken(KEY);
+    await settle();
+    fleet.source.script((call) => void fleet.clock.setTimeout(() => call.succeed(), serviceMs));
+    const others = Array.from({ length: 20 }, () => fleet.replica({ redis }));
+    const calls = others.map(({ registry }) => watched(registry.getToken(KEY)));
+    await fleet.pass(7_000, 10);
+    expect(calls.every(({ value }) => value)).toBe(true);
+    expect(fleet.source.calls).toHaveLength(2);
+  });
+
   it('a lease that does not end, because the clock of the server steps back, is waited for no longer than it lasts', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const [leader, follower] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
