@@ -20,7 +20,7 @@ export type BlameState<O> = Closed<O> | Checking<O> | Open<O>;
 
 export interface Closed<O> {
   readonly phase: 'closed';
-  /** Owners that failed for the first time, or hang, with no success in between. */
+  /** Owners that failed for the first time, with no success in between. */
   readonly suspects: O[];
 }
 
@@ -35,8 +35,8 @@ interface Asking<O> {
 export interface Checking<O> extends Asking<O> {
   readonly phase: 'checking';
   failedCanaries: number;
-  /** The last failure in this check, or of the suspect that began it; undefined while there were only hangs. */
-  failure: OwnerTokenError | undefined;
+  /** The last failure in this check, or of the suspect that began it. */
+  failure: OwnerTokenError;
 }
 
 export interface Open<O> extends Asking<O> {
@@ -49,7 +49,7 @@ export interface Open<O> extends Asking<O> {
 /** How long the service is trusted after it has shown that it works: until then no check begins. */
 interface Trust {
   readonly untilMs: number;
-  /** How long it was when the circuit last closed, unless 429s had opened it. */
+  /** How long it was when the circuit last closed. */
   readonly lengthMs: number;
 }
 
@@ -94,8 +94,7 @@ export function askedCanaries<O>({ state }: Blame<O>): readonly O[] {
 /** Whether a queued request may start; `trial`: as the trial of the open circuit. */
 export function mayStart<O>({ state }: Blame<O>): boolean | 'trial' {
   if (state.phase === 'closed') return true;
-  if (state.phase === 'checking') return state.failure === undefined;
-  return state.isDue && state.outstanding === 0 ? 'trial' : false;
+  return state.phase === 'open' && state.isDue && state.outstanding === 0 ? 'trial' : false;
 }
 
 /** When the pause of the open circuit ends and a trial becomes due; undefined if a trial is due or in flight already. */

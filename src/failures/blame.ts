@@ -3,14 +3,14 @@
  * random number or does I/O.
  *
  * Every failure is attributed to its owner until there is evidence against the service. When three owners in a row fail for
- * the first time (or hang) with no success in between, the registry refreshes the tokens of the owners that succeeded most
+ * the first time with no success in between, the registry refreshes the tokens of the owners that succeeded most
  * recently, two at most: the canaries. If a canary gets a token, the service works, and the failures were the owners' own.
  * If the canaries fail too, the circuit opens: the client's if the responses point to the client, otherwise the endpoint's.
  *
  * | phase | a request may start | ends with |
  * |---|---|---|
  * | closed | yes | three suspects: checking; a failure whose source gave it a wider scope: open |
- * | checking | only if the last suspect hangs, and no request has failed since | a success: closed; both canaries failed: open |
+ * | checking | no | a success: closed; both canaries failed: open |
  * | open | one trial after each pause: a canary, or a caller's request | a success, or a response that concerns only its owner: closed |
  *
  * Before the first success there are no canaries. Ten suspects then open the circuit, and callers' requests are the trials. Later
@@ -39,8 +39,8 @@ export type BlameEvent<O> =
       /** From 0 up to 1, for the length of a pause. */
       readonly jitter: number;
     } & Sent<O>)
-  /** Far slower than usual, without an outcome until its deadline at the latest. */
-  | ({ readonly kind: 'slow'; readonly deadlineMs: number } & Sent<O>)
+  /** A trial takes far longer than usual. It has an outcome at its deadline at the latest. */
+  | { readonly kind: 'slow'; readonly deadlineMs: number }
   /** A trial ended without evidence: it was dropped, or another replica obtained the token. */
   | { readonly kind: 'inconclusive'; readonly jitter: number }
   /** A trial was sent; without an owner: no canary was free. */
@@ -74,7 +74,7 @@ export function reduceBlame<O>(blame: Blame<O>, event: BlameEvent<O>, nowMs: num
     case 'failed':
       return event.isTrial ? trialFailed(blame, event, nowMs) : requestFailed(blame, event, nowMs);
     case 'slow':
-      return event.isTrial ? trialSlow(blame, event) : slow(blame, event, nowMs);
+      return trialSlow(blame, event);
     case 'inconclusive':
       return trialDropped(blame, event.jitter, nowMs);
     case 'asked':
@@ -117,11 +117,6 @@ function requestFailed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): Bla
   return blame.canaries.length > 0 ? check(blame, error) : open(blame, error, jitter, nowMs);
 }
 
-function slow<O>(blame: Blame<O>, sent: Sent<O>, nowMs: number): BlameStep {
-  if (blame.canaries.length === 0 || !suspect(blame, sent, nowMs)) return NOTHING;
-  return check(blame, undefined);
-}
-
 /** Counts an owner as a suspect. Returns whether there are enough of them, and the service is not trusted just now. */
 function suspect<O>({ state, canaries, newestSuccess, trust }: Blame<O>, sent: Sent<O>, nowMs: number): boolean {
   if (state.phase !== 'closed' || sent.number <= newestSuccess) return false;
@@ -135,7 +130,7 @@ function suspect<O>({ state, canaries, newestSuccess, trust }: Blame<O>, sent: S
 }
 
 /** Begins a check by canaries. */
-function check<O>(blame: Blame<O>, failure: OwnerTokenError | undefined): BlameStep {
+function check<O>(blame: Blame<O>, failure: OwnerTokenError): BlameStep {
   blame.state = { phase: 'checking', asked: [], outstanding: 0, failedCanaries: 0, failure };
   return { askCanary: true };
 }
@@ -201,8 +196,8 @@ function nextCanary<O>(blame: Blame<O>, state: Checking<O>, jitter: number, nowM
 }
 
 /**
- * No further canary is sent. Once none is outstanding, opens the circuit if any request failed, and trusts the service if requests
- * only hang. In an open circuit, each canary may be asked again; if none can, the turn is a caller's.
+ * No further canary is sent. Once none is outstanding, opens the circuit. In an open one, each canary may be asked again; if none
+ * can, the turn is a caller's.
  */
 function noCanaryFree<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameStep {
   const { state } = blame;
@@ -211,7 +206,7 @@ function noCanaryFree<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameS
     return { askCanary: true };
   }
   if (state.phase !== 'checking' || state.outstanding > 0) return NOTHING;
-  return state.failure ? open(blame, state.failure, jitter, nowMs) : trust(blame, nowMs);
+  return open(blame, state.failure, jitter, nowMs);
 }
 
 function forget<O>({ state, canaries }: Blame<O>, owner: O): BlameStep {
@@ -236,13 +231,11 @@ function open<O>(blame: Blame<O>, error: OwnerTokenError, jitter: number, nowMs:
 
 /**
  * The service works. If its circuit closes again within a minute of the end of the last trust, the service fails in part, and
- * the next check would refuse calls that it may well serve: so it is trusted for twice as long. After 429s, which slow calls
- * down anyway, it is trusted for the shortest time.
+ * the next check would refuse calls that it may well serve: so it is trusted for twice as long.
  */
 function trust<O>(blame: Blame<O>, nowMs: number): BlameStep {
   const { untilMs, lengthMs } = blame.trust;
-  const circuit = circuitOf(blame);
-  if (!circuit || circuit.error.code === 'rate_limited') blame.trust = { untilMs: nowMs + TRUST_MS.first, lengthMs };
+  if (!circuitOf(blame)) blame.trust = { untilMs: nowMs + TRUST_MS.first, lengthMs };
   else {
     const lastMs = nowMs - untilMs < TRUST_MS.most ? lengthMs : 0;
     const nextMs = Math.min(Math.max(TRUST_MS.first, 2 * lastMs), TRUST_MS.most);

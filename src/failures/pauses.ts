@@ -4,8 +4,7 @@
  * | scope | after | pause: base, cap |
  * |---|---|---|
  * | owner | a failure that concerns the owner or the client | `pauses.owner`: 1 s, 5 min |
- * | owner | a hang of over 500 ms | `pauses.owner`, up to the cap of `pauses.endpoint`: 1 s, 30 s |
- * | owner | any other failure that concerns the endpoint | 0.1 s, up to the cap of `pauses.endpoint` |
+ * | owner | a failure that concerns the endpoint | 0.1 s, up to the cap of `pauses.endpoint`: 30 s |
  * | client | failed canaries | `pauses.client`: 0.5 s, 30 s |
  * | endpoint | failed canaries | `pauses.endpoint`: 0.5 s, 30 s |
  *
@@ -62,8 +61,6 @@ export interface Pause {
   readonly retryAtMonotonicMs: number;
 }
 
-/** A request that took longer than this before it failed counts as hung. */
-export const HUNG_AFTER_MS = 500;
 /** The base of an owner's pause after a failure that is usually transient. A retry comes about as long after it. */
 export const TRANSIENT_BASE_MS = 100;
 /** How long a `Retry-After` may stop all owners, or the first one an owner, before the service is asked again. */
@@ -78,29 +75,28 @@ export interface OwnerFailure {
   readonly error: OwnerTokenError;
   /** Failures in a row, this one included. */
   readonly count: number;
-  readonly hung: boolean;
   /** How much longer the owner has a usable token. */
   readonly leftMs: number;
 }
 
 /** The pause of an owner. */
 export function ownerPause(
-  { error, count, hung, leftMs }: OwnerFailure,
+  { error, count, leftMs }: OwnerFailure,
   ranges: PauseRanges,
   nowMs: number,
   jitter: number,
 ): Pause {
   const askedMs =
     error.retryAfterMs && Math.min(error.retryAfterMs, count === 1 ? LONGEST_OBEYED_MS : error.retryAfterMs);
-  const drawnMs = drawLength(count, ownerRange(error, hung, ranges), jitter);
+  const drawnMs = drawLength(count, ownerRange(error, ranges), jitter);
   const unhurriedMs = Math.min(REFRESH_AGAIN.afterMs, REFRESH_AGAIN.ofLife * leftMs);
   return { error, count, retryAtMonotonicMs: nowMs + (askedMs ?? Math.max(drawnMs, unhurriedMs)) };
 }
 
-function ownerRange(error: OwnerTokenError, hung: boolean, { owner, endpoint }: PauseRanges): PauseRange {
+function ownerRange(error: OwnerTokenError, { owner, endpoint }: PauseRanges): PauseRange {
   if (OwnerTokenError.evidenceOf(error).scope !== 'endpoint') return owner;
   return {
-    baseMs: hung ? owner.baseMs : Math.min(owner.baseMs, TRANSIENT_BASE_MS),
+    baseMs: Math.min(owner.baseMs, TRANSIENT_BASE_MS),
     capMs: Math.min(owner.capMs, Math.max(owner.baseMs, endpoint.capMs)),
   };
 }

@@ -24,7 +24,7 @@ import {
   paceRestarted,
   paceSent,
 } from './pace.ts';
-import { HUNG_AFTER_MS, ownerPause, type Pause, type PauseRanges, TRANSIENT_BASE_MS } from './pauses.ts';
+import { ownerPause, type Pause, type PauseRanges, TRANSIENT_BASE_MS } from './pauses.ts';
 import { type Answered, initialRoom, type Room, roomAnswered } from './room.ts';
 
 /** @typeParam O identifies an owner. */
@@ -65,6 +65,8 @@ export interface Step extends BlameStep {
 
 const NOTHING: Step = Object.freeze({});
 
+/** A request that took longer than this before it failed is not retried. */
+const HUNG_AFTER_MS = 500;
 const SLOW_MS = 1_000;
 const SLOW_LATENCIES = 4;
 const LATENCIES_AVERAGED = 20;
@@ -111,9 +113,6 @@ export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: numbe
 
 function succeeded<O>(health: Health<O>, event: Extract<HealthEvent<O>, { kind: 'succeeded' }>, nowMs: number): Step {
   const { blame, pace } = health;
-  // A rate learned from 429s outlives the circuit; one learned from an outage does not.
-  const circuit = circuitOf(blame);
-  if (circuit && circuit.error.code !== 'rate_limited') paceRestarted(pace);
   // A success during a check shows that the failures before it were the owners' own.
   if (blame.state.phase === 'checking') pace.busyShare = 0;
   paceIssued(pace, event.owner, nowMs - event.tookMs, nowMs);
@@ -168,7 +167,7 @@ function scopeOf<O>(blame: Blame<O>, event: FailedEvent<O>): FailureScope {
 /** A failure with the circuit's scope does not pause its owner, except before the first success. */
 function pauseOf<O>(
   { canaries, ranges }: Blame<O>,
-  { error, ownerFailures, isTrial, tookMs, leftMs, jitter }: FailedEvent<O>,
+  { error, ownerFailures, isTrial, leftMs, jitter }: FailedEvent<O>,
   scope: FailureScope,
   nowMs: number,
 ): Pause | undefined {
@@ -176,7 +175,7 @@ function pauseOf<O>(
   if (isTrial && !concernsOwner) return undefined;
   if (scope !== 'owner' && canaries.length > 0) return undefined;
   const known = scope === 'owner' ? error : OwnerTokenError.restated(error, { failureScope: scope });
-  const failure = { error: known, count: ownerFailures + 1, hung: tookMs > HUNG_AFTER_MS, leftMs };
+  const failure = { error: known, count: ownerFailures + 1, leftMs };
   const pause = ownerPause(failure, ranges, nowMs, jitter);
   if (concernsOwner || canaries.length > 0 || error.retryAfterMs !== undefined) return pause;
   const latestMs = nowMs + ranges.endpoint.capMs;

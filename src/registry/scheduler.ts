@@ -167,18 +167,18 @@ export class Scheduler {
     this.#watch(now);
   }
 
-  /** A request that takes far longer than usual gives its place to another one, and makes its owner a suspect. */
+  /** A request that takes far longer than usual gives its place to another one. */
   #noticeSlow(now: Instant): void {
     for (let flight = this.queue.lists.running.first; flight; flight = this.queue.lists.running.first) {
-      const { accessKey: owner, number, startedAtMs } = flight;
+      const { startedAtMs } = flight;
       if (startedAtMs + slowAfterMs(this.health) > now.monotonicMs) return;
       this.queue.move(flight, 'slow');
       const deadlineMs = startedAtMs + this.#settings.longestRequestMs;
-      this.step({ kind: 'slow', owner, number, isTrial: this.isTrial(flight), deadlineMs }, now);
+      if (this.isTrial(flight)) this.step({ kind: 'slow', deadlineMs }, now);
     }
   }
 
-  /** The request waits for another process: another one may start, and its owner is no suspect. */
+  /** The request waits for another process: another one may start. */
   yieldPlace(flight: Flight): void {
     if (flight.place !== 'running') return;
     this.queue.move(flight, 'slow');

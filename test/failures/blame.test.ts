@@ -66,11 +66,8 @@ class Story {
     return this;
   }
 
-  slow(owners: string, changes: { isTrial?: boolean; number?: number } = {}): this {
-    for (const owner of owners) {
-      this.is({ kind: 'slow', owner, number: ++this.#number, isTrial: false, deadlineMs: 9_999, ...changes });
-    }
-    return this;
+  trialHangs(): this {
+    return this.is({ kind: 'slow', deadlineMs: 9_999 });
   }
 
   asked(owner: string | undefined): this {
@@ -135,14 +132,6 @@ describe('while the circuit is closed', () => {
   it.each<[string, () => Story, unknown[]]>([
     ['two first failures begin no check', () => known().fails('ab'), ['closed', 'ab', 0, false]],
     ['three first failures begin a check', () => known().fails('abc'), ['checking', '', 0, true]],
-    ['two owners that hang begin no check', () => known().slow('ab'), ['closed', 'ab', 0, false]],
-    ['three owners that hang begin a check', () => known().slow('abc'), ['checking', '', 0, true]],
-    ['a failure and two hangs begin a check', () => known().fails('a').slow('bc'), ['checking', '', 0, true]],
-    [
-      'an owner that hangs, then fails, is one suspect',
-      () => known().slow('a').fails('ab'),
-      ['closed', 'ab', 0, false],
-    ],
     [
       'failures that speak of their owners make no suspects',
       () => known().fails('abcdef', REVOKED),
@@ -164,16 +153,6 @@ describe('while the circuit is closed', () => {
       ['closed', '', 0, false],
     ],
     [
-      'hangs as old as the newest success make no suspects',
-      () => known().slow('abc', { number: 2 }),
-      ['closed', '', 0, false],
-    ],
-    [
-      'hangs before anyone has succeeded make no suspects',
-      () => new Story().slow('0123456789'),
-      ['closed', '', 0, false],
-    ],
-    [
       'nine failures before anyone has succeeded open no circuit',
       () => new Story().fails('012345678'),
       ['closed', '012345678', 0, false],
@@ -185,7 +164,7 @@ describe('while the circuit is closed', () => {
     ],
     [
       'a hanging trial of a circuit that has closed since changes nothing',
-      () => known().slow('abc', { isTrial: true }),
+      () => known().trialHangs(),
       ['closed', '', 0, false],
     ],
     [
@@ -215,9 +194,8 @@ describe('while the circuit is closed', () => {
 });
 
 describe('a check by canaries', () => {
-  it('during a check, other requests may start only if it began with hangs', () => {
-    expect([mayStart(checking().blame), mayStart(known().slow('abc').asked('y').blame)]).toEqual([false, true]);
-    expect(mayStart(known().slow('abc').asked('y').fails('d').blame)).toBe(false);
+  it('no other request may start during a check', () => {
+    expect(mayStart(checking().blame)).toBe(false);
   });
 
   it('begins anew each time: no canary of an earlier check counts', () => {
@@ -258,14 +236,10 @@ describe('a check by canaries', () => {
       () => checking().trialFails('y', errorWith({ failureScope: 'endpoint' })),
       ['open', '', 0, false],
     ],
-    [
-      'if the first canary is slow, another one is asked',
-      () => checking().slow('y', { isTrial: true }),
-      ['checking', '', 0, true],
-    ],
+    ['if the first canary is slow, another one is asked', () => checking().trialHangs(), ['checking', '', 0, true]],
     [
       'if two canaries are in flight and one is slow, no third is asked',
-      () => checking().asked('x').slow('y', { isTrial: true }),
+      () => checking().asked('x').trialHangs(),
       ['checking', '', 0, false],
     ],
     [
@@ -275,7 +249,7 @@ describe('a check by canaries', () => {
     ],
     [
       'if one canary failed and the other one is slow, no third is asked',
-      () => checking().trialFails('y').asked('x').slow('x', { isTrial: true }),
+      () => checking().trialFails('y').asked('x').trialHangs(),
       ['checking', '', 1, false],
     ],
     ['if both canaries fail, the circuit opens', () => open(), ['open', '', 0, false]],
@@ -304,16 +278,7 @@ describe('a check by canaries', () => {
       () => checking().asked(undefined),
       ['checking', '', 0, false],
     ],
-    [
-      'if only hangs led to it and no canary is free, the service is trusted',
-      () => known().slow('abc').asked(undefined),
-      ['closed', '', 0, false],
-    ],
-    [
-      'if more owners hang or fail, nothing changes',
-      () => checking().slow('d').fails('ef'),
-      ['checking', '', 0, false],
-    ],
+    ['if more owners fail, nothing changes', () => checking().fails('ef'), ['checking', '', 0, false]],
   ])('in a check, %s', (_, story, view) => {
     expect(story().view).toEqual(view);
   });
@@ -321,12 +286,6 @@ describe('a check by canaries', () => {
   it('a check remembers which canaries were asked', () => {
     expect(checking().trialFails('y').asked('x').facts).toMatchObject({ asked: ['y', 'x'], outstanding: 1 });
     expect(checking().asked(undefined).facts.asked).toEqual(['y']);
-  });
-
-  it('a check trusts the service for a second if only hangs led to it and no canary is free', () => {
-    const story = known().slow('abc');
-    story.nowMs = 50;
-    expect(story.asked(undefined).blame.trust.untilMs).toBe(1_050);
   });
 
   it.each([
@@ -391,10 +350,7 @@ describe('an open circuit', () => {
   it('further failures of owners leave an open circuit as it is, even one that is put at another scope', () => {
     const story = open();
     const before = structuredClone(story.blame);
-    story
-      .fails('defg')
-      .slow('hij')
-      .fails('k', errorWith({ failureScope: 'client' }));
+    story.fails('defg').fails('k', errorWith({ failureScope: 'client' }));
     expect(structuredClone(story.blame)).toEqual(before);
   });
 
@@ -435,19 +391,8 @@ describe('an open circuit', () => {
     expect(Array.from({ length: 6 }, () => trustedMs(1)).slice(-2)).toEqual([32_000, 60_000]);
   });
 
-  it('the service is trusted for only a second if 429s opened the circuit', () => {
-    const story = known();
-    const limited = new OwnerTokenError('rate_limited', 'no', { status: 429 });
-    for (let round = 1; round < 3; round++) {
-      story.nowMs = round * 2_000;
-      story.fails('abc', limited).asked('y').trialFails('y', limited).asked('x').trialFails('x', limited);
-      due(story).asked('y').trialSucceeds('y');
-    }
-    expect(story.blame.trust.untilMs - story.nowMs).toBe(1_000);
-  });
-
   it('a slow trial refuses calls until its deadline', () => {
-    const story = due(open()).asked('y').slow('y', { isTrial: true });
+    const story = due(open()).asked('y').trialHangs();
     expect(story.facts.circuit).toMatchObject({ scope: 'endpoint', count: 1, retryAtMonotonicMs: 9_999 });
   });
 
@@ -480,8 +425,8 @@ describe('an open circuit', () => {
 });
 
 it('a request that was sent before the newest success is no evidence in a check, even if it fails after it', () => {
-  const story = known().slow('abc');
-  expect(story.fails('d', DOWN, { number: 2 }).facts.failure).toBeUndefined();
+  const story = checking(REFUSED);
+  expect(story.fails('d', DOWN, { number: 2 }).facts.failure).toBe(REFUSED);
   expect(story.fails('e', DOWN, { number: 9 }).facts.failure).toBe(DOWN);
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type OwnerTokenErrorOptions, type WiderScope } from '../../src/errors/owner-token-error.ts';
-import { circuitPause, drawLength, HUNG_AFTER_MS, ownerPause } from '../../src/failures/pauses.ts';
+import { circuitPause, drawLength, ownerPause } from '../../src/failures/pauses.ts';
 
 const RANGES = {
   owner: { baseMs: 1_000, capMs: 300_000 },
@@ -15,19 +15,17 @@ const REFUSED = failure('owner_refused');
 const DOWN = failure('endpoint_unavailable');
 
 describe('the pause of an owner', () => {
-  const lengthMs = (error: OwnerTokenError, count: number, hung: boolean, ranges = RANGES, leftMs = 0) =>
-    ownerPause({ error, count, hung, leftMs }, ranges, NOW_MS, 1).retryAtMonotonicMs - NOW_MS;
+  const lengthMs = (error: OwnerTokenError, count: number, ranges = RANGES, leftMs = 0) =>
+    ownerPause({ error, count, leftMs }, ranges, NOW_MS, 1).retryAtMonotonicMs - NOW_MS;
 
   it.each([
-    ['a refusal', REFUSED, false, [1_000, 2_000, 4_000], 300_000],
-    ['a refusal after a hang', REFUSED, true, [1_000, 2_000, 4_000], 300_000],
-    ['a refused client', failure('client_refused'), false, [1_000, 2_000, 4_000], 300_000],
-    ['a failure put at its owner', failure('endpoint_unavailable', { failureScope: 'owner' }), false, [1_000], 300_000],
-    ['an immediate failure of the endpoint', DOWN, false, [100, 200, 400], 30_000],
-    ['a hang', DOWN, true, [1_000, 2_000, 4_000], 30_000],
-  ] as const)('after %s doubles from its base up to its cap', (_, error, hung, first, capMs) => {
-    expect(first.map((_length, n) => lengthMs(error, n + 1, hung))).toEqual(first);
-    expect(lengthMs(error, 41, hung)).toBe(capMs);
+    ['a refusal', REFUSED, [1_000, 2_000, 4_000], 300_000],
+    ['a refused client', failure('client_refused'), [1_000, 2_000, 4_000], 300_000],
+    ['a failure put at its owner', failure('endpoint_unavailable', { failureScope: 'owner' }), [1_000], 300_000],
+    ['a failure of the endpoint', DOWN, [100, 200, 400], 30_000],
+  ] as const)('after %s doubles from its base up to its cap', (_, error, first, capMs) => {
+    expect(first.map((_length, n) => lengthMs(error, n + 1))).toEqual(first);
+    expect(lengthMs(error, 41)).toBe(capMs);
   });
 
   it.each([
@@ -35,7 +33,7 @@ describe('the pause of an owner', () => {
     ['the cap of owners is shorter than that of endpoints', { baseMs: 10, capMs: 80 }, 9, 80],
     ['the base of owners is longer than the cap of endpoints', { baseMs: 50_000, capMs: 90_000 }, 41, 50_000],
   ])('after a failure of the endpoint stays within its range where %s', (_, owner, count, expectedMs) => {
-    expect(lengthMs(DOWN, count, false, { ...RANGES, owner })).toBe(expectedMs);
+    expect(lengthMs(DOWN, count, { ...RANGES, owner })).toBe(expectedMs);
   });
 
   it.each([
@@ -44,10 +42,7 @@ describe('the pause of an owner', () => {
     [2, 3_600_000, 3_600_000],
   ])('after failure %d with a Retry-After of %d ms is %d ms', (count, retryAfterMs, expectedMs) => {
     const error = failure('owner_refused', { retryAfterMs });
-    expect([lengthMs(error, count, true), lengthMs(error, count, true, RANGES, 900_000)]).toEqual([
-      expectedMs,
-      expectedMs,
-    ]);
+    expect([lengthMs(error, count), lengthMs(error, count, RANGES, 900_000)]).toEqual([expectedMs, expectedMs]);
   });
 
   it.each([
@@ -56,11 +51,7 @@ describe('the pause of an owner', () => {
     [200, 1, 100],
     [600_000, 9, 25_600],
   ])('with %d ms left of the token after failure %d is %d ms', (leftMs, count, expectedMs) => {
-    expect(lengthMs(DOWN, count, false, RANGES, leftMs)).toBe(expectedMs);
-  });
-
-  it('a failure that took longer than half a second counts as a hang', () => {
-    expect(HUNG_AFTER_MS).toBe(500);
+    expect(lengthMs(DOWN, count, RANGES, leftMs)).toBe(expectedMs);
   });
 });
 

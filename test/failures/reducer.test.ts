@@ -220,15 +220,6 @@ describe('the pace', () => {
   });
 
   const isPaced = ({ health }: Story) => health.pace.perSecond < Number.POSITIVE_INFINITY;
-  const opened = (error: OwnerTokenError) => paced().fails('z', error, { isNeeded: false });
-
-  it('a pace learned from an outage is forgotten when the outage ends; one learned from 429s is kept', () => {
-    expect(isPaced(opened(down({ failureScope: 'endpoint' })).succeeds(1))).toBe(false);
-    const limited = new OwnerTokenError('rate_limited', 'no', { failureScope: 'endpoint' });
-    expect(isPaced(opened(limited).succeeds(1))).toBe(true);
-    expect(isPaced(paced().succeeds(1))).toBe(true);
-  });
-
   it('is forgotten by resume, and by no other event', () => {
     expect(isPaced(paced().is({ kind: 'forgotten', owner: 'a' }))).toBe(true);
     expect(isPaced(paced().is({ kind: 'resumed' }))).toBe(false);
@@ -253,12 +244,6 @@ describe('the scope of a failure, and its owner’s pause', () => {
       'the second failure of an owner',
       () => known().fails('a', DOWN, { ownerFailures: 1 }),
       ['owner', 'endpoint_unavailable', 200],
-    ],
-    ['a hang', () => known().fails('a', DOWN, { tookMs: 501 }), ['owner', 'endpoint_unavailable', 1_000]],
-    [
-      'a failure after half a second',
-      () => known().fails('a', DOWN, { tookMs: 500 }),
-      ['owner', 'endpoint_unavailable', 100],
     ],
     ['a refusal', () => known().fails('a', REFUSED), ['owner', 'owner_refused', 1_000]],
     ['the third failure in a row', () => known().fails('abc'), ['owner', 'endpoint_unavailable', 100]],

@@ -6,7 +6,6 @@
 
 import { type FailureScope, OwnerTokenError, type RegistryStats } from '../../src/index.ts';
 import type { Mark, WatchedOptions, WorldView } from './observed.ts';
-import { SLOW_MS } from './request-account.ts';
 
 /** The open circuit as it was seen when the world was last quiet. */
 interface Seen {
@@ -37,7 +36,7 @@ export class CircuitWatch {
   readonly #inFlight = new Set<Mark>();
   /** Requests in flight that certainly are trials. */
   readonly #trials = new Set<Mark>();
-  /** Owners that may have failed or been slow since the last certain success. */
+  /** Owners that may have failed since the last certain success. */
   #suspects = new Set<number | Mark>();
   /** Those of them since the last quiet step: the registry may come to know of them only after that success. */
   #newSuspects: (number | Mark)[] = [];
@@ -108,8 +107,6 @@ export class CircuitWatch {
   /** A request has ended without evidence, and is sent again. */
   discarded(mark: Mark): void {
     this.#over(mark);
-    // It may be slow together with the next one.
-    this.#suspect(mark);
     this.#isDisturbed = true;
   }
 
@@ -246,8 +243,6 @@ export class CircuitWatch {
 
   /** The circuit has opened for failures that may be anybody's. */
   #checkOpened(canaries: number): void {
-    const { monotonicMs } = this.#world.clock;
-    for (const mark of this.#inFlight) if (monotonicMs - mark.sentMs >= SLOW_MS) this.#suspect(mark);
     const least = this.#mayHaveWorked ? SUSPECTS : SUSPECTS_BEFORE_ANY_SUCCESS;
     // An evicted owner is a new one to the registry.
     if (this.#suspects.size < least && !this.#hasEvicted)
@@ -274,8 +269,6 @@ export class CircuitWatch {
 
   /** Returns whether it was a trial for certain. */
   #over(mark: Mark): boolean {
-    const isSlow = this.#world.clock.monotonicMs - mark.sentMs >= SLOW_MS;
-    if (isSlow) this.#suspect(mark);
     this.#inFlight.delete(mark);
     return this.#trials.delete(mark);
   }

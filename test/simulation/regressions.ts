@@ -10,11 +10,6 @@ export const REGRESSIONS: readonly { seed: number; steps: number; was: string }[
     was: 'the oracle counted the same request twice for a queue beyond its bound',
   },
   {
-    seed: 1151956712,
-    steps: 1728,
-    was: 'the oracle took a request that was asked for once more, and slow in all, for two that were not',
-  },
-  {
     seed: 413577043,
     steps: 2495,
     was: 'the trials of a long outage used up the quota of the hours after it',

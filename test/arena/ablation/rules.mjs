@@ -79,12 +79,6 @@ export const RULES = [
     'error.retryable',
   ),
   rule(
-    'a rate learned from an outage ends with it',
-    `${FAILURES}/reducer.ts`,
-    "if (circuit && circuit.error.code !== 'rate_limited') paceRestarted(pace);",
-    '',
-  ),
-  rule(
     'a check that passes clears the share',
     `${FAILURES}/reducer.ts`,
     "if (blame.state.phase === 'checking') pace.busyShare = 0;",
@@ -103,7 +97,6 @@ export const RULES = [
     'Math.min(owner.baseMs, TRANSIENT_BASE_MS)',
     'owner.baseMs',
   ),
-  rule('a hang pauses its owner for longer', `${FAILURES}/pauses.ts`, 'baseMs: hung ? owner.baseMs :', 'baseMs:'),
   rule(
     'transient failures pause their owner for 30 s at most',
     `${FAILURES}/pauses.ts`,
@@ -129,12 +122,6 @@ export const RULES = [
     'blame === undefined ? check(blame, error) :',
   ),
   rule(
-    'suspects by hanging',
-    `${FAILURES}/blame.ts`,
-    'if (blame.canaries.length === 0 || !suspect(blame, sent, nowMs)) return NOTHING;',
-    'if (blame) return NOTHING;',
-  ),
-  rule(
     'trials in turn',
     `${FAILURES}/blame.ts`,
     'canaries.length > 0 && circuit.count % 2 === 1',
@@ -154,12 +141,6 @@ export const RULES = [
   ),
   rule('trust', `${FAILURES}/blame.ts`, 'return nowMs >= trust.untilMs;', 'return true;'),
   rule('trust that doubles', `${FAILURES}/blame.ts`, 'Math.max(TRUST_MS.first, 2 * lastMs)', 'TRUST_MS.first'),
-  rule(
-    'short trust after 429s',
-    `${FAILURES}/blame.ts`,
-    "!circuit || circuit.error.code === 'rate_limited'",
-    '!circuit',
-  ),
   rule(
     'calls wait a second for an open circuit',
     `${FAILURES}/blame-state.ts`,
