@@ -59,9 +59,9 @@ export interface OwnerTokenRegistryOptions {
    */
   concurrency?: number | undefined;
   /**
-   * A known quota of the service: token requests sent per second, evenly spaced; over 0, up to 1,000,000. It applies to
-   * this registry; for the quota of a fleet, set that of `SharedTokens`. Default: none; a rate is learned from 429
-   * responses.
+   * A known quota of the service: token requests sent per second, evenly spaced; over 0, up to 1,000,000. The trials of an
+   * open circuit do not wait for it. It applies to this registry; for the quota of a fleet, set that of `SharedTokens`.
+   * Default: none; a rate is learned from 429 responses.
    */
   requestsPerSecond?: number | undefined;
   /** The most queued requests, 1 to 10,000,000; beyond it `getToken` rejects with `queue_full`. Default: 10,000. */
