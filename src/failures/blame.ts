@@ -18,7 +18,7 @@
  */
 
 import { OwnerTokenError, type WiderScope } from '../errors/owner-token-error.ts';
-import { type Blame, type Checking, type Circuit, circuitOf, closed, type Open } from './blame-state.ts';
+import { type Blame, type Checking, type Circuit, type Closed, circuitOf, closed, type Open } from './blame-state.ts';
 import { circuitPause } from './pauses.ts';
 
 /** A request of an owner. Numbers count requests in the order in which they were sent. */
@@ -103,7 +103,7 @@ function succeeded<O>(blame: Blame<O>, { owner, number }: Sent<O>, nowMs: number
 type Failed<O> = Extract<BlameEvent<O>, { kind: 'failed' }>;
 
 function requestFailed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): BlameStep {
-  const { error, ownerFailures, number, jitter } = event;
+  const { error, owner, ownerFailures, number, jitter } = event;
   const { state } = blame;
   const { scope, isGiven } = OwnerTokenError.evidenceOf(error);
   if (scope === 'owner' || state.phase === 'open') return NOTHING;
@@ -113,19 +113,17 @@ function requestFailed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): Bla
     state.failure = error;
     return NOTHING;
   }
-  if (!suspect(blame, event, nowMs)) return NOTHING;
+  if (!suspect(blame, state, owner, nowMs)) return NOTHING;
   return blame.canaries.length > 0 ? check(blame, error) : open(blame, error, jitter, nowMs);
 }
 
 /** Counts an owner as a suspect. Returns whether there are enough of them, and the service is not trusted just now. */
-function suspect<O>({ state, canaries, newestSuccess, trust }: Blame<O>, sent: Sent<O>, nowMs: number): boolean {
-  if (state.phase !== 'closed' || sent.number <= newestSuccess) return false;
-  const { suspects } = state;
-  const isNew = !suspects.includes(sent.owner);
+function suspect<O>({ canaries, trust }: Blame<O>, { suspects }: Closed<O>, owner: O, nowMs: number): boolean {
+  const isNew = !suspects.includes(owner);
   const enough = canaries.length > 0 ? SUSPECTS_TO_CHECK : SUSPECTS_BEFORE_ANY_SUCCESS;
   // The last suspect is not recorded, so that the first one after the time of trust begins a check.
   if (suspects.length + Number(isNew) >= enough) return nowMs >= trust.untilMs;
-  if (isNew) suspects.push(sent.owner);
+  if (isNew) suspects.push(owner);
   return false;
 }
 
