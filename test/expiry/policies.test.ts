@@ -28,6 +28,10 @@ describe('expires_in', () => {
     expect(expiresIn().lifetimeMs({ token: 't' })).toBeUndefined();
   });
 
+  it('may have decimals, as a number or as a string', () => {
+    for (const value of [60.25, '60.25']) expect(assessLifetime(stated(value))).toEqual({ lifetimeMs: 60_250 });
+  });
+
   it('makes no token immortal, whatever it is', () => {
     fc.assert(
       fc.property(fc.oneof(fc.anything(), fc.double(), fc.string()), (value) => {
