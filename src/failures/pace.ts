@@ -128,7 +128,7 @@ export const isPaced = ({ perSecond }: Pace): boolean => perSecond < Number.POSI
 export function paceSent(pace: Pace, nowMs: number): void {
   if (nowMs - pace.cutAtMs > FORGET_AFTER_MS) pace.perSecond = Number.POSITIVE_INFINITY;
   const intervalMs = 1_000 / Math.min(pace.perSecond, pace.quotaPerSecond);
-  // A trial starts before this: counted from it, the trials of an outage would use up the quota of the hours after it.
+  // Not counted from the last `nextStartMs`: trials do not wait for it, and those of an outage would move it hours ahead.
   pace.nextStartMs = nowMs + intervalMs;
   count(pace.sent, nowMs);
 }

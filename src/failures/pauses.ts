@@ -61,7 +61,7 @@ export interface Pause {
   readonly retryAtMonotonicMs: number;
 }
 
-/** The base of an owner's pause after a failure that is usually transient. A retry comes about as long after it. */
+/** The base of an owner's pause after a failure that is usually transient, and about how long a retry comes after one. */
 export const TRANSIENT_BASE_MS = 100;
 /** How long a `Retry-After` may stop all owners, or the first one an owner, before the service is asked again. */
 const LONGEST_OBEYED_MS = 60_000;
@@ -124,6 +124,7 @@ export function circuitPause(
   return { error, count, retryAtMonotonicMs: nowMs + Math.max(obeyedMs, drawnMs) };
 }
 
+/** The base, doubled with each one after the first, up to the cap. */
 export const doubled = (count: number, baseMs: number, capMs: number): number =>
   Math.min(capMs, baseMs * 2 ** (count - 1));
 

@@ -47,7 +47,7 @@ export function refusal(pause: Pause, owner: string, now: Instant): OwnerTokenEr
   return OwnerTokenError.restated(error, { message, owner, retryAtMs });
 }
 
-/** `retryAtMs` is at least this far ahead, so that who waits for it never spins. */
+/** `retryAtMs` is at least this far ahead, so that callers that wait for it never spin. */
 export const MIN_WAIT_MS = 100;
 
 function retryAtMsOf({ retryAtMonotonicMs }: Pick<Pause, 'retryAtMonotonicMs'>, now: Instant): number {
