@@ -110,6 +110,19 @@ it('a request that is made once more in the same turn counts against the quota',
   await Promise.all(calls);
 });
 
+it('a request whose outcome says nothing is not made once more while the circuit is open', async () => {
+  const { registry, clock, source } = scripted();
+  const call = registry.getToken('a');
+  await settle();
+  const outage = { failureScope: 'endpoint' } as const;
+  source.script((each) => each.fail(new OwnerTokenError('endpoint_unavailable', 'down', outage)));
+  await errorOf(registry.getToken('b'));
+  clock.suspend(3_600_000);
+  source.call(0).fail(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }));
+  expect((await errorOf(call)).code).toBe('endpoint_unavailable');
+  expect(source.countFor('a')).toBe(1);
+});
+
 it('forgetAll forgets which owners failed, so that one more failure is no reason to blame the service', async () => {
   const { registry, source } = scripted();
   source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no', { status: 401 })));
