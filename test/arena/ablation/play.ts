@@ -15,7 +15,6 @@ import { plain, registry } from '../subjects.ts';
 
 /** How the registry fared in one scene. */
 export interface Outcome {
-  readonly scene: string;
   readonly inTime: number;
   readonly unwanted: number;
   /** What is worse than with a baseline. */
@@ -25,29 +24,42 @@ export interface Outcome {
 /** The baselines' runs, which no change of the registry affects, by the name of the scene. */
 export type Baselines = Map<string, Played | readonly ApiPlayed[]>;
 
+type ApiScene = Parameters<typeof playApi>[0];
+
 const SEED = 1;
 
+/** A scene that is to be played. */
+export interface Playable {
+  readonly name: string;
+  outcome(): Promise<Outcome>;
+}
+
 /** @param parts of the scenes' names; empty: all. @param worlds how many random ones of each kind. */
-export async function playAll(baselines: Baselines, parts: readonly string[], worlds: number): Promise<Outcome[]> {
-  const isNamed = ({ name }: { readonly name: string }) =>
-    parts.length === 0 || parts.some((part) => name.includes(part));
-  const outcomes: Outcome[] = [];
-  for (const { scene, seed } of [...scenes(), ...randomScenes(worlds)].filter(({ scene }) => isNamed(scene))) {
-    const id = `${scene.name} ${seed}`;
-    const plainly = (baselines.get(id) as Played | undefined) ?? (await play(scene, plain, seed));
-    baselines.set(id, plainly);
-    const run = await play(scene, registry, seed);
-    const unwanted = run.outage + run.limit + run.dead;
-    outcomes.push({ scene: scene.name, inTime: run.inTime, unwanted, worse: judge(run, scene, plainly) });
-  }
-  for (const scene of Object.values(API_SCENES).flat().filter(isNamed)) {
-    const played = (baselines.get(scene.name) as readonly ApiPlayed[] | undefined) ?? (await playBaselines(scene));
-    baselines.set(scene.name, played);
-    const run = await playApi(scene, apiRegistry, SEED);
-    const worse = judgeApi(run, scene, played);
-    outcomes.push({ scene: scene.name, inTime: run.servedPercent, unwanted: run.tokenRequests, worse });
-  }
-  return outcomes;
+export function playables(baselines: Baselines, parts: readonly string[], worlds: number): Playable[] {
+  const services = [...scenes(), ...randomScenes(worlds)].map(({ scene, seed }) => ({
+    name: scene.name,
+    outcome: () => serviceOutcome(baselines, scene, seed),
+  }));
+  const apis = Object.values(API_SCENES)
+    .flat()
+    .map((scene) => ({ name: scene.name, outcome: () => apiOutcome(baselines, scene) }));
+  return [...services, ...apis].filter(({ name }) => parts.length === 0 || parts.some((part) => name.includes(part)));
+}
+
+async function serviceOutcome(baselines: Baselines, scene: Scene, seed: number): Promise<Outcome> {
+  const id = `${scene.name} ${seed}`;
+  const plainly = (baselines.get(id) as Played | undefined) ?? (await play(scene, plain, seed));
+  baselines.set(id, plainly);
+  const run = await play(scene, registry, seed);
+  const unwanted = run.outage + run.limit + run.dead;
+  return { inTime: run.inTime, unwanted, worse: judge(run, scene, plainly) };
+}
+
+async function apiOutcome(baselines: Baselines, scene: ApiScene): Promise<Outcome> {
+  const played = (baselines.get(scene.name) as readonly ApiPlayed[] | undefined) ?? (await playBaselines(scene));
+  baselines.set(scene.name, played);
+  const run = await playApi(scene, apiRegistry, SEED);
+  return { inTime: run.servedPercent, unwanted: run.tokenRequests, worse: judgeApi(run, scene, played) };
 }
 
 const scenes = () =>
@@ -65,7 +77,7 @@ function randomScenes(count: number): { scene: Scene; seed: number }[] {
   );
 }
 
-async function playBaselines(scene: Parameters<typeof playApi>[0]): Promise<ApiPlayed[]> {
+async function playBaselines(scene: ApiScene): Promise<ApiPlayed[]> {
   const played: ApiPlayed[] = [];
   for (const baseline of [keep, renew, renewOld]) played.push(await playApi(scene, baseline, SEED));
   return played;

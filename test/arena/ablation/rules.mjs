@@ -185,15 +185,17 @@ export function constantsOf(file, source) {
   )) {
     for (const { 0: number, index } of value.matchAll(/(?<![\w.])\d[\d_]*(?:\.\d+)?(?![\w.])/g)) {
       const member = /(\w+): $/.exec(value.slice(0, index))?.[1];
-      for (const [how, factor] of [
-        ['half', 0.5],
-        ['double', 2],
-      ]) {
+      const times = (factor) => {
         const other = String(factor * Number(number.replaceAll('_', '')));
-        const to =
-          text.slice(0, text.indexOf(value)) + value.slice(0, index) + other + value.slice(index + number.length) + ';';
-        found.push({ name: `\`${member ? `${name}.${member}` : name}\` ${how}`, patches: [{ file, from: text, to }] });
-      }
+        const before = text.slice(0, text.indexOf(value)) + value.slice(0, index);
+        return { file, from: text, to: `${before}${other}${value.slice(index + number.length)};` };
+      };
+      found.push({
+        name: `\`${member ? `${name}.${member}` : name}\``,
+        value: number,
+        halved: times(0.5),
+        doubled: times(2),
+      });
     }
   }
   return found;

@@ -1,10 +1,11 @@
 /**
- * Takes the rules of `failures/` and `registry/` out, one at a time, halves and doubles their constants, and prints what gets worse
+ * Takes the rules of `failures/` and `registry/` out, one at a time, halves or doubles their constants, and prints what gets worse
  * in the arena; if nothing does, which guarantee is broken:
  *
- *   npm run ablation -- [part of a rule's name …] [--scenes part,part] [--worlds 10] [--rules | --constants] [--docs]
+ *   npm run ablation -- [part of a name …] [--scenes part,part] [--worlds 10] [--rules | --constants] [--docs]
  *
- * `--docs` stores the table, and renews docs/internals/ablation.md. All of it takes hours.
+ * `--docs` stores the tables, and renews docs/internals/ablation.md. All of it takes hours: a rule plays every scene, a constant only
+ * until one is worse.
  */
 
 import { readdirSync, readFileSync } from 'node:fs';
@@ -16,7 +17,6 @@ import { brokenGuarantees } from './guarantees.mjs';
 import { constantsOf, RULES } from './rules.mjs';
 
 const ROOT = join(import.meta.dirname, '../../..');
-const COLUMNS = ['without', 'scenes that fail', 'scenes with less', 'for example'];
 /** What counts as worse where the judge has nothing to say. */
 const WORSE = { points: 0.5, unwantedShare: 0.2, unwanted: 20 };
 
@@ -33,23 +33,22 @@ const { values, positionals } = parseArgs({
 });
 const parts = values.scenes.split(',').filter(Boolean);
 const baselines = new Map();
-const playWith = async (patches) =>
-  (await bundled('test/arena/ablation/play.ts', patches)).playAll(baselines, parts, Number(values.worlds));
-
+const playablesWith = async (patches) =>
+  (await bundled('test/arena/ablation/play.ts', patches)).playables(baselines, parts, Number(values.worlds));
 const isNamed = ({ name }) => positionals.length === 0 || positionals.some((part) => name.includes(part));
-const chosen = [...(values.constants ? [] : RULES), ...(values.rules ? [] : constants())].filter(isNamed);
-const before = new Map((await playWith([])).map((outcome) => [outcome.scene, outcome]));
-const rows = [];
-for (const { name, patches } of chosen) {
-  const [failed, poorer, example] = lossOf(await playWith(patches));
-  const [broken] = failed + poorer === 0 ? brokenGuarantees(patches) : [];
-  const row = [name, `${failed}`, `${poorer}`, example ?? (broken ? `a guarantee: ${broken}` : 'nothing')];
-  rows.push(row);
-  console.log(`| ${row.join(' | ')} |`);
+
+const before = new Map();
+for (const { name, outcome } of await playablesWith([])) before.set(name, await outcome());
+const figures = {};
+if (!values.constants) {
+  const columns = ['without', 'scenes that fail', 'scenes with less', 'for example'];
+  figures.rules = { columns, rows: await rowsOf(RULES.filter(isNamed), ruleRow) };
 }
-if (values.docs) {
-  storeFigures('test/arena/ablation/results.json', 'npm run ablation -- --docs', { rules: { columns: COLUMNS, rows } });
+if (!values.rules) {
+  const columns = ['constant', 'value', 'is', 'what gets worse'];
+  figures.constants = { columns, rows: await rowsOf(constants().filter(isNamed), constantRow) };
 }
+if (values.docs) storeFigures('test/arena/ablation/results.json', 'npm run ablation -- --docs', figures);
 
 function constants() {
   return ['failures', 'registry'].flatMap((folder) =>
@@ -60,19 +59,66 @@ function constants() {
   );
 }
 
-/** What is worse than with the registry as it is. */
-function lossOf(outcomes) {
-  const failed = [];
-  const poorer = [];
-  for (const { scene, inTime, unwanted, worse } of outcomes) {
-    const { inTime: inTimeBefore, unwanted: unwantedBefore, worse: worseBefore } = before.get(scene);
-    const more = unwanted - unwantedBefore;
-    if (worse.length > 0 && worseBefore.length === 0) failed.push(`${scene}: ${worse[0]}`);
-    else if (inTime < inTimeBefore - WORSE.points)
-      poorer.push(`${scene}: ${inTimeBefore.toFixed(1)} → ${inTime.toFixed(1)} %`);
-    else if (more > Math.max(WORSE.unwanted, WORSE.unwantedShare * unwantedBefore)) {
-      poorer.push(`${scene}: ${unwantedBefore} → ${unwanted} unwanted requests`);
+async function rowsOf(changes, rowOf) {
+  const rows = [];
+  for (const change of changes) {
+    const row = await rowOf(change);
+    rows.push(row);
+    console.log(`| ${row.join(' | ')} |`);
+  }
+  return rows;
+}
+
+async function ruleRow({ name, patches }) {
+  const losses = [];
+  for (const playable of await playablesWith(patches)) losses.push(await lossIn(playable));
+  const failed = losses.filter((loss) => loss?.fails);
+  const poorer = losses.filter((loss) => loss && !loss.fails);
+  const example = failed[0] ?? poorer[0];
+  return [name, `${failed.length}`, `${poorer.length}`, example?.text ?? guaranteeOf(patches) ?? 'nothing'];
+}
+
+/** A constant is justified by the first thing that gets worse. Scenes come first because they are played faster. */
+async function constantRow({ name, value, halved, doubled }) {
+  const ways = { halved: [halved], doubled: [doubled] };
+  for (const [way, patches] of Object.entries(ways)) {
+    const loss = await firstLoss(patches);
+    if (loss) return [name, value, way, loss.text];
+  }
+  for (const [way, patches] of Object.entries(ways)) {
+    const broken = guaranteeOf(patches);
+    if (broken) return [name, value, way, broken];
+  }
+  return [name, value, 'either', 'nothing'];
+}
+
+/** The scenes in which others have lost most often are played first. */
+async function firstLoss(patches) {
+  const playables = await playablesWith(patches);
+  const lossesOf = ({ name }) => before.get(name).losses ?? 0;
+  for (const playable of playables.toSorted((a, b) => lossesOf(b) - lossesOf(a))) {
+    const loss = await lossIn(playable);
+    if (loss) {
+      before.get(playable.name).losses = lossesOf(playable) + 1;
+      return loss;
     }
   }
-  return [failed.length, poorer.length, failed[0] ?? poorer[0]];
+}
+
+/** What is worse than with the registry as it is. */
+async function lossIn({ name, outcome }) {
+  const { inTime: inTimeBefore, unwanted: unwantedBefore, worse: worseBefore } = before.get(name);
+  const { inTime, unwanted, worse } = await outcome();
+  if (worse.length > 0 && worseBefore.length === 0) return { fails: true, text: `${name}: ${worse[0]}` };
+  if (inTime < inTimeBefore - WORSE.points) {
+    return { fails: false, text: `${name}: ${inTimeBefore.toFixed(1)} → ${inTime.toFixed(1)} %` };
+  }
+  if (unwanted - unwantedBefore > Math.max(WORSE.unwanted, WORSE.unwantedShare * unwantedBefore)) {
+    return { fails: false, text: `${name}: ${unwantedBefore} → ${unwanted} unwanted requests` };
+  }
+}
+
+function guaranteeOf(patches) {
+  const [broken] = brokenGuarantees(patches);
+  return broken && `a guarantee: ${broken}`;
 }
