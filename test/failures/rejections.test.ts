@@ -146,14 +146,14 @@ describe('a newer token', () => {
 describe('known rejection', () => {
   const kept = () => reject(unproven(1), 1_040);
   it.each([
-    ['nothing', undefined, undefined],
-    ['one rejected token', reject(undefined, 5), undefined],
-    ['a first replacement', unproven(), undefined],
-    ['a token that is kept', kept(), { sinceMs: 1_040, untilMs: 31_000 }],
-    ['a token in a row that is being replaced', reject(kept(), 21_000), { sinceMs: 1_040, untilMs: Infinity }],
-    ['a token in a row that has just arrived', unproven(1), { sinceMs: 1_000, untilMs: 11_000 }],
+    ['nothing', () => undefined, undefined],
+    ['one rejected token', () => reject(undefined, 5), undefined],
+    ['a first replacement', () => unproven(), undefined],
+    ['a token that is kept', kept, { sinceMs: 1_040, untilMs: 31_000 }],
+    ['a token in a row that is being replaced', () => reject(kept(), 21_000), { sinceMs: 1_040, untilMs: Infinity }],
+    ['a token in a row that has just arrived', () => unproven(1), { sinceMs: 1_000, untilMs: 11_000 }],
   ])('of %s lasts until the next call would have shown otherwise', (_, state, expected) => {
-    expect(knownRejection(state)).toEqual(expected);
+    expect(knownRejection(state())).toEqual(expected);
   });
 });
 
