@@ -4,10 +4,10 @@ import { jwtTimes } from '../../src/expiry/jwt-times.ts';
 import { jwt } from '../helpers/jwt.ts';
 
 describe('jwtTimes', () => {
-  it('reads exp and iat, or whichever is there', () => {
+  it('reads exp and iat, or whichever is a number', () => {
     expect(jwtTimes(jwt({ iat: 1, exp: 2 }))).toEqual({ issuedAtMs: 1000, expiresAtMs: 2000 });
     expect(jwtTimes(jwt({ exp: 2 }))).toEqual({ expiresAtMs: 2000 });
-    expect(jwtTimes(jwt({}))).toEqual({});
+    for (const claims of [{}, { iat: '1', exp: '2' }]) expect(jwtTimes(jwt(claims))).toEqual({});
   });
 
   it('takes any time that a Date can hold', () => {

@@ -157,26 +157,25 @@ describe('while the circuit is closed', () => {
       () => new Story().fails('012345678'),
       ['closed', '012345678', 0, false],
     ],
-    [
-      'a failed trial of a circuit that has closed since changes nothing',
-      () => known().trialFails('x'),
-      ['closed', '', 0, false],
-    ],
-    [
-      'a hanging trial of a circuit that has closed since changes nothing',
-      () => known().trialHangs(),
-      ['closed', '', 0, false],
-    ],
-    [
-      'a dropped trial of a circuit that has closed since changes nothing',
-      () => known().is({ kind: 'inconclusive', jitter: 1 }),
-      ['closed', '', 0, false],
-    ],
-    ['a missing canary leaves a closed circuit closed', () => known().asked(undefined), ['closed', '', 0, false]],
+    ['an owner is one suspect, however often it fails', () => known().fails('aaab'), ['closed', 'ab', 0, false]],
   ])('%s', (_, told, view) => {
     const story = told();
     expect(story.view).toEqual(view);
     expect(story.facts.circuit).toBeUndefined();
+  });
+
+  it.each<[string, (story: Story) => Story]>([
+    ['a failed trial', (story) => story.trialFails('x')],
+    ['a hanging trial', (story) => story.trialHangs()],
+    ['a dropped trial', (story) => story.is({ kind: 'inconclusive', jitter: 1 })],
+    ['a canary', (story) => story.asked('x')],
+    ['a missing canary', (story) => story.asked(undefined)],
+    ['the end of a pause', (story) => story.is({ kind: 'due', isAwaited: false })],
+  ])('%s of a circuit that has closed since changes nothing', (_, event) => {
+    const story = known();
+    const before = structuredClone(story.blame);
+    expect(event(story).step).toEqual({});
+    expect(structuredClone(story.blame)).toEqual(before);
   });
 
   it('the tenth owner that fails before anyone has succeeded opens the circuit, without canaries', () => {
@@ -215,6 +214,7 @@ describe('a check by canaries', () => {
     expect(story.fails('g').view).toEqual(['closed', 'de', 0, false]);
     story.nowMs = 1_050;
     expect(story.fails('h').view).toEqual(['checking', '', 0, true]);
+    expect(story.trialSucceeds('x').blame.trust).toMatchObject({ untilMs: 2_050 });
   });
 
   it('during a check, any other success proves that the service works, too', () => {
@@ -357,11 +357,17 @@ describe('an open circuit', () => {
   it('the pause of an open circuit doubles when a canary and a caller have failed, and starts over when the scope changes', () => {
     const story = open();
     const pausesMs = Array.from({ length: 6 }, () => {
+      story.nowMs += 10_000;
       due(story).asked('y').trialFails('y');
       return (story.facts.circuit as Circuit).retryAtMonotonicMs - story.nowMs;
     });
     expect(pausesMs).toEqual([500, 1_000, 1_000, 2_000, 2_000, 4_000]);
-    expect(story.facts).toMatchObject({ phase: 'open', isDue: false, outstanding: 0, circuit: { count: 7 } });
+    expect(story.facts).toMatchObject({
+      phase: 'open',
+      isDue: false,
+      outstanding: 0,
+      circuit: { count: 7, sinceMs: 0 },
+    });
     due(story).asked('z').trialFails('z', REFUSED);
     expect(story.facts.circuit).toMatchObject({ scope: 'client', count: 1, retryAtMonotonicMs: story.nowMs + 1_000 });
   });
@@ -399,6 +405,7 @@ describe('an open circuit', () => {
   it.each([
     ['in the turn of a canary, another one is wanted', 'y', () => open(), true],
     ['in the turn of a caller, the next caller is the trial', 'y', () => due(open()).asked('y').trialFails('y'), false],
+    ['before anyone has succeeded, the next caller is the trial', 'a', () => openAtStart(), false],
   ])('when a trial is dropped %s', (_, owner, told, askCanary) => {
     const story = due(told()).asked(owner).is({ kind: 'inconclusive', jitter: 1 });
     expect(story.step.askCanary).toBe(askCanary);

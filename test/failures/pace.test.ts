@@ -97,6 +97,7 @@ describe('the rate', () => {
       },
     ],
     ['any number of other failures', () => new Pacing().sent(0, 100).refused(500, 50)],
+    ['three 429s in twenty', () => new Pacing().sent(0, 100).refused(500, 17).busy(500, 3)],
   ])('is not cut for %s', (_, pacing) => {
     expect(isPaced(pacing().pace)).toBe(false);
   });
@@ -105,6 +106,10 @@ describe('the rate', () => {
     const pacing = new Pacing().sent(0, 100);
     for (let n = 0; n < 20; n++) paceFailed(pacing.pace, n % 2, 429, 500, 500);
     expect(isPaced(pacing.pace)).toBe(true);
+  });
+
+  it('is cut for four 429s in twenty', () => {
+    expect(isPaced(new Pacing().sent(0, 100).refused(500, 16).busy(500, 4).pace)).toBe(true);
   });
 
   it.each([
@@ -123,13 +128,22 @@ describe('the rate', () => {
       40 + 0.75 * 100,
     ],
     [
-      'after a silence of two seconds begins anew',
-      2_500,
+      'counts its second second from its beginning on',
+      1_500,
       [
         [0, 100],
-        [2_400, 30],
+        [1_000, 40],
       ],
-      150,
+      40 + 0.5 * 100,
+    ],
+    [
+      'after a silence of two seconds begins anew',
+      2_400,
+      [
+        [0, 100],
+        [2_000, 30],
+      ],
+      75,
     ],
     [
       'is that of the last seconds only',
@@ -224,11 +238,12 @@ it.each([
   [undefined, 20, 60_001, undefined],
   [7, 20, 0, { perSecond: 7, reason: 'quota' }],
   [30, 20, 0, { perSecond: 20, reason: 'overload' }],
+  [20, 20, 0, { perSecond: 20, reason: 'quota' }],
 ] as const)(
   'the pace that is reported is the lower one of a quota of %s and a learned rate of %d, after %d ms',
   (quota, learned, ageMs, expected) => {
-    const pace: Pace = { ...initialPace(quota), perSecond: learned, cutAtMs: 0 };
-    expect(paceStat(pace, ageMs)).toEqual(expected);
+    const pace: Pace = { ...initialPace(quota), perSecond: learned, cutAtMs: 1_000 };
+    expect(paceStat(pace, 1_000 + ageMs)).toEqual(expected);
   },
 );
 
@@ -285,6 +300,7 @@ describe('a cut', () => {
     expect(pacing.pace).toMatchObject({ tolerateUntilMs: 10_050, tolerateMs: 10_000 });
     expect(isPaced(pacing.refused(10_049, 10).busy(10_049, 10).pace)).toBe(false);
     expect(isPaced(pacing.busy(10_049, 1).pace)).toBe(true);
+    expect(isPaced(cutTwiceInVain().refused(10_050, 16).busy(10_050, 4).pace)).toBe(true);
   });
 
   it('tolerates a share below half for twice as long each time, up to five minutes, until a cut helps', () => {
@@ -337,6 +353,13 @@ describe('503s', () => {
     [2_001, false],
   ])('count as 429s if an owner is served %i ms after one: %s', (ms, expected) => {
     expect(isCut(servedAfter(ms), 15_000)).toBe(expected);
+  });
+
+  it('count as 429s only if an owner that got one is served, not one that failed otherwise', () => {
+    const { pace } = new Pacing().sent(0, 100);
+    for (const busy of [429, undefined] as const) paceFailed(pace, 'late', busy, 10_000, 10_000);
+    paceIssued(pace, 'late', 11_000, 11_000);
+    expect(isCut(pace, 15_000)).toBe(false);
   });
 
   it('count as 429s for five seconds after that', () => {

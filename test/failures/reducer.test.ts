@@ -10,6 +10,7 @@ import {
   type Step,
   slowAfterMs,
 } from '../../src/failures/reducer.ts';
+import { roomAt } from '../../src/failures/room.ts';
 
 const RANGES = {
   owner: { baseMs: 1_000, capMs: 300_000 },
@@ -181,6 +182,16 @@ describe('a failed request is sent again', () => {
   });
 });
 
+describe('the room', () => {
+  it('grows with tokens, and from the first request on with time', () => {
+    const { health } = new Story().succeeds(1).fails('a');
+    expect(roomAt(health.room, 1_000)).toBe(17);
+    for (const number of [3, 4]) reduce(health, { kind: 'sent', number }, 990 + 10 * number);
+    expect(roomAt(health.room, 1_040)).toBe(19);
+    expect(health.room.lastSent).toBe(4);
+  });
+});
+
 describe('the pace', () => {
   it('is learned from every failure of an owner, not from its first one alone', () => {
     const shareAfter = (ownerFailures: number) => rich().fails('a', BUSY, { ownerFailures }).health.pace.busyShare;
@@ -217,6 +228,22 @@ describe('the pace', () => {
 
   it('has the given quota', () => {
     expect(initialHealth(RANGES, 100, 7).pace.quotaPerSecond).toBe(7);
+  });
+
+  it.each([
+    ['token', (story: Story, tookMs: number) => story.succeeds(1, tookMs)],
+    ['failure', (story: Story, tookMs: number) => story.fails('z', DOWN, { tookMs })],
+  ])('is not judged by a %s of a request from before the last cut', (_, answer) => {
+    const story = paced();
+    story.nowMs = 100;
+    expect([100, 99].map((tookMs) => answer(story, tookMs).health.pace.answers)).toEqual([0, 1]);
+  });
+
+  it('forgets the 503 of an owner that is forgotten', () => {
+    const story = known()
+      .fails('a', down({ status: 503 }))
+      .is({ kind: 'forgotten', owner: 'a' });
+    expect(story.health.pace.unavailable.size).toBe(0);
   });
 
   const isPaced = ({ health }: Story) => health.pace.perSecond < Number.POSITIVE_INFINITY;

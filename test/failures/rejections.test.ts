@@ -4,6 +4,7 @@ import {
   afterArrival,
   afterRejection,
   afterResume,
+  knownRejection,
   type RejectionState,
 } from '../../src/failures/rejections.ts';
 import { AccessToken } from '../../src/token.ts';
@@ -51,6 +52,7 @@ describe('a rejection', () => {
   it('of a token that is being replaced changes nothing', () => {
     const state = reject(undefined, 5);
     expect(reject(state, 6)).toBe(state);
+    expect(reject(state, 6, { elsewhere: true })).toBe(state);
   });
 
   it.each([
@@ -64,6 +66,7 @@ describe('a rejection', () => {
     expect(state).toMatchObject({ kind: 'kept', untilMs, firstRejectedAtMs: 1_040 });
     expect(state.row).toMatchObject({ count: rows + 1, retryAtMonotonicMs: untilMs });
     expect(state.row?.error).toMatchObject({ code: 'token_rejected', owner: 'owner_x', failureScope: 'owner' });
+    expect(state.row?.error.message).toContain(`${rows + 1} in a row`);
   });
 
   it.each([
@@ -95,6 +98,10 @@ describe('an accepted call', () => {
     const restored = afterAcceptance(reject(undefined, 5), 50);
     expect(restored).toMatchObject({ kind: 'kept', row: undefined, untilMs: 50 });
     expect(reject(restored, 50)).toMatchObject({ kind: 'replacing', firstRejectedAtMs: 5 });
+  });
+
+  it('shows that a rejection was no evidence of how long the token lives', () => {
+    expect(afterArrival(afterAcceptance(reject(undefined, 5), 50), old, 60, 70)).toMatchObject({ replaced: undefined });
   });
 
   it('ends the row of a kept token, which stays kept for its time', () => {
@@ -133,6 +140,20 @@ describe('a newer token', () => {
   it('clears what is known if no token before it was rejected', () => {
     expect(afterArrival(undefined, old, 1, 2)).toBeUndefined();
     expect(afterArrival(unproven(1), old, 1, 2)).toBeUndefined();
+  });
+});
+
+describe('known rejection', () => {
+  const kept = () => reject(unproven(1), 1_040);
+  it.each([
+    ['nothing', () => undefined, undefined],
+    ['one rejected token', () => reject(undefined, 5), undefined],
+    ['a first replacement', () => unproven(), undefined],
+    ['a token that is kept', kept, { sinceMs: 1_040, untilMs: 31_000 }],
+    ['a token in a row that is being replaced', () => reject(kept(), 21_000), { sinceMs: 1_040, untilMs: Infinity }],
+    ['a token in a row that has just arrived', () => unproven(1), { sinceMs: 1_000, untilMs: 11_000 }],
+  ])('of %s lasts until the next call would have shown otherwise', (_, state, expected) => {
+    expect(knownRejection(state())).toEqual(expected);
   });
 });
 
