@@ -10,21 +10,29 @@ const ARENA = [
   'test/live-view/incidents.test.ts',
 ];
 
-/** In virtual time too, and part of `npm test`: the other lines of Node skip these as well (`OTHER_LINE=1`). */
+/** In virtual time too, and part of `npm test`: the other lines of Node skip these as well. */
 const VIRTUAL_TIME = [
   'test/guarantees/{attribution,do-no-harm,failure-scopes,flow,long-queues,refresh-ahead}.test.ts',
   'test/sandbox/state/*.test.ts',
   'test/simulation/*.test.ts',
 ];
 
-/** Slower tests of what Node itself may change: sockets, clients of Redis, printed errors. They run on every line of Node. */
+/** Real Redis servers that fail, for seconds each: what they find depends on Redis and its clients. They run on the oldest line alone. */
+const REDIS_OUTAGES = ['test/system/redis-outages.test.ts'];
+
+/** Clients of Redis whose connections die or move, which the sockets of Node may change: on the oldest and the newest line. */
+const REDIS_CLIENTS = ['test/system/redis-clients.test.ts'];
+
+/** Slower tests of what Node itself may change: sockets, printed errors. All but the above run on every line of Node. */
 const PLATFORM = [
+  ...REDIS_OUTAGES,
+  ...REDIS_CLIENTS,
   'test/cli/{commands,network}.test.ts',
   'test/guarantees/unauthorized-calls.test.ts',
   'test/redis/ports.test.ts',
   'test/sandbox/index.test.ts',
   'test/secrets.test.ts',
-  'test/system/{glide,networks,oauth-clients,own-sources,redis-clients,redis-outages}.test.ts',
+  'test/system/{glide,networks,oauth-clients,own-sources}.test.ts',
 ];
 
 /** More processes than cores. They must not run alongside the browser, which starves them of CPU time while it renders. */
@@ -39,6 +47,9 @@ const SYSTEM = [
   'test/guarantees/fleet-flow.test.ts',
   'test/redis/record-scripts.test.ts',
 ];
+
+/** Set on all lines of Node but the oldest: whether the line is the newest or in the middle. */
+const OTHER_LINE = process.env.OTHER_LINE as 'middle' | 'newest' | undefined;
 
 const source = (path: string) => fileURLToPath(new URL(`src/${path}`, import.meta.url));
 
@@ -81,14 +92,22 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           exclude: [
             ...[...configDefaults.exclude, ...PLATFORM, ...FLEET, ...SYSTEM, ...ARENA],
-            ...(process.env.OTHER_LINE ? VIRTUAL_TIME : []),
+            ...(OTHER_LINE ? VIRTUAL_TIME : []),
           ],
         },
       },
       {
         // `npm run test:system`, with the next two: what takes longer.
         extends: true,
-        test: { name: 'platform', include: PLATFORM },
+        test: {
+          name: 'platform',
+          include: PLATFORM,
+          exclude: [
+            ...configDefaults.exclude,
+            ...(OTHER_LINE ? REDIS_OUTAGES : []),
+            ...(OTHER_LINE === 'middle' ? REDIS_CLIENTS : []),
+          ],
+        },
       },
       {
         extends: true,

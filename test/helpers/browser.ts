@@ -17,11 +17,15 @@ const FLAGS = [
 /** Timeout of each wait: far longer than any takes, even on a busy machine. */
 export const WAIT_MS = 15_000;
 
-/** The path of Chromium: `CHROMIUM_PATH`, or found on the `PATH`. */
+/**
+ * The path of Chromium: `CHROMIUM_PATH`, or found on the `PATH`. The headless shell is the same browser without windows:
+ * its pages open in half the CPU time.
+ */
 export function chromiumPath(): string | undefined {
   const named = process.env.CHROMIUM_PATH;
-  const candidates = named ? [named] : (process.env.PATH ?? '').split(delimiter).map((path) => join(path, 'chromium'));
-  return candidates.find((path) => {
+  const folders = (process.env.PATH ?? '').split(delimiter);
+  const found = ['chromium-headless-shell', 'chromium'].flatMap((name) => folders.map((path) => join(path, name)));
+  return (named ? [named] : found).find((path) => {
     try {
       accessSync(path, constants.X_OK);
       return true;

@@ -357,19 +357,20 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
   });
 
   it.each([
-    ['a desktop in light colours', { colorScheme: 'light' }],
-    ['a desktop in dark colours', { colorScheme: 'dark' }],
-    ['a phone', { viewport: { width: 390, height: 800 }, hasTouch: true }],
-    ['forced colours', { forcedColors: 'active' }],
-  ] as const)(
+    ['a desktop in light colours', { colorScheme: 'light' }, undefined],
+    // These change colours and nothing else.
+    ['a desktop in dark colours', { colorScheme: 'dark' }, ['color-contrast']],
+    ['forced colours', { forcedColors: 'active' }, ['color-contrast']],
+    ['a phone', { viewport: { width: 390, height: 800 }, hasTouch: true }, undefined],
+  ] as [string, Parameters<typeof open>[2], string[] | undefined][])(
     'has no serious violation of accessibility, and nothing wider than the screen, on %s',
-    async (_, context) => {
+    async (_, context, rules) => {
       const { registry } = await registryOf(30, { dead: ['key-3', 'key-4'] });
-      await show(registry, { public: true, accessKeySearch: true }, context as Parameters<typeof open>[2]);
+      await show(registry, { public: true, accessKeySearch: true }, context);
       await shows(() => rowsOf('owner_refused-400').count()).toBe(2);
       await page.getByLabel('Label or fingerprint').fill('customer');
       await page.getByRole('region', { name: 'Owners found' }).waitFor();
-      expect(await seriousViolations(page)).toEqual([]);
+      expect(await seriousViolations(page, rules)).toEqual([]);
       expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true);
     },
   );

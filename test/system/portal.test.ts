@@ -653,34 +653,33 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     expect(await page.locator('.basis.assumed').count()).toBeGreaterThan(5);
   });
 
-  it('has no serious accessibility violation and cuts nothing off, on any screen, in both colour schemes and at both widths', async () => {
+  it('has no serious accessibility violation and cuts nothing off, on any screen, in either colour scheme, at any width', async () => {
     await start({ owners: 12 });
     sandbox.faults.add({ kind: 'status', status: 503, when: { next: 2 } });
     for (const key of [...sandbox.accessKeys, sandbox.accessKeys[0]]) await askToken(sandbox, key);
     sandbox.revokeAccessKey(sandbox.accessKeys[4] ?? '');
     sandbox.runScenario('rate-limit-storm');
-    const cases = (['light', 'dark'] as const).flatMap((scheme) =>
-      [1440, 1024, 390, 320].map((width) => ({ scheme, width })),
-    );
+    // One width of each layout, and a narrower one of the last.
+    const widths = [1440, 1024, 390, 320];
+    const check = async (screen: string, width: number, scheme: 'light' | 'dark', rules?: string[]) => {
+      await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+      const violations = await seriousViolations(page, rules);
+      expect({ screen, scheme, width, violations }).toEqual({ screen, scheme, width, violations: [] });
+    };
     for (const screen of [...SCREENS, 'owners?owner=owner-005']) {
       await page.goto(`${sandbox.portalUrl}/#/${screen}`);
       await page.locator(`a[aria-current][href="#/${screen.split('?')[0]}"]`).waitFor();
       if (screen.includes('?')) await page.locator('.one-lane canvas.lanes').waitFor();
       if (screen === 'live') await page.locator('.requests tbody button').first().click();
       if (screen === 'live') await page.locator('summary').click();
-      for (const { scheme, width } of cases) {
+      for (const width of widths) {
         await page.setViewportSize({ width, height: 800 });
-        await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
-        // A scheme changes colours and nothing else.
-        const rules = scheme === 'light' ? undefined : ['color-contrast'];
         const over = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
-        expect({ screen, scheme, width, over, violations: await seriousViolations(page, rules) }).toEqual({
-          screen,
-          scheme,
-          width,
-          over: 0,
-          violations: [],
-        });
+        expect({ screen, width, over }).toEqual({ screen, width, over: 0 });
+        if (width === 390) continue; // The layout of 320.
+        await check(screen, width, 'light');
+        // A scheme changes colours and nothing else, and of these the middle layout has none of its own.
+        if (width !== 1024) await check(screen, width, 'dark', ['color-contrast']);
       }
     }
   });
