@@ -228,6 +228,9 @@ function readBody(
 /** The most that an encoding adds to an incompressible body: its frame, and a few bytes per 16 KiB. */
 const ENCODING_OVERHEAD_BYTES = 1_024;
 
+/** As in undici. Each is decoded at once, so a chain of thousands would block the event loop for a second. */
+const MOST_CODINGS = 5;
+
 type Decode = (body: Buffer, options: { maxOutputLength: number }) => Buffer;
 
 /**
@@ -242,6 +245,11 @@ function decoderFor(codings: string): Decode | undefined {
     .filter((name) => name !== '' && name !== 'identity');
   const decoders = names.map(oneDecoder);
   if (decoders.length === 0 || !decoders.every((decode) => decode !== undefined)) return undefined;
+  if (decoders.length > MOST_CODINGS) {
+    return () => {
+      throw unusableBody(`the body has more than ${MOST_CODINGS} content codings`);
+    };
+  }
   return (body, { maxOutputLength }) =>
     decoders.reduceRight((decoded, decode, left) => {
       const encodedAgain = left > 0 ? ENCODING_OVERHEAD_BYTES : 0;

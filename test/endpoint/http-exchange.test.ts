@@ -165,6 +165,7 @@ const CODINGS: [string, (body: Buffer) => Buffer][] = [
   ['deflate ', (body) => zlib.deflateRawSync(body)],
   ['gzip, identity', (body) => zlib.gzipSync(body)],
   ['gzip, br', (body) => zlib.brotliCompressSync(zlib.gzipSync(body))],
+  ['gzip, gzip, gzip, gzip, gzip', (body) => [1, 2, 3, 4, 5].reduce((encoded) => zlib.gzipSync(encoded), body)],
   // No coding of a body: a charset, which some services put there.
   ['utf-8', (body) => body],
 ];
@@ -194,6 +195,17 @@ it.each<[string, Answer, string]>([
     'no gzip in its brotli',
     status(200, zlib.brotliCompressSync('no gzip'), { 'content-encoding': 'gzip, br' }),
     'Z_DATA_ERROR',
+  ],
+  [
+    'six content codings',
+    status(
+      200,
+      [1, 2, 3, 4, 5, 6].reduce((body) => zlib.gzipSync(body), Buffer.from('text')),
+      {
+        'content-encoding': 'gzip, gzip, gzip, gzip, gzip, gzip',
+      },
+    ),
+    'ERR_UNUSABLE_BODY',
   ],
   ['another protocol', raw(head(101, { connection: 'upgrade', upgrade: 'websocket' })), 'ERR_UNUSABLE_BODY'],
 ])('a response with %s cannot be used', async (_what, answer, code) => {
