@@ -73,9 +73,9 @@ export class RecentTokens {
     if (event) this.#diagnostics.emit(event, () => ({ owner: slot.owner, token: token.fingerprint }));
   }
 
-  /** The owner was removed. */
-  forget(slot: Slot): void {
-    for (const [token, remembered] of this.#tokens) if (remembered.slot === slot) this.#tokens.delete(token);
+  /** The owner was removed, or has been evicted before. */
+  forget(accessKey: string): void {
+    for (const [token, { slot }] of this.#tokens) if (slot.accessKey === accessKey) this.#tokens.delete(token);
   }
 
   forgetAll(): void {

@@ -191,7 +191,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const slot = this.#owners.peek(accessKeyOf(accessKey));
     const flight = this.#owners.flightOf(accessKey);
     if (flight) this.#requests.detach(flight);
-    if (slot) this.#requests.forget(slot);
+    this.#requests.forget(accessKey);
     this.#owners.forget(accessKey);
     return (slot !== undefined && clearSlot(slot)) || flight !== undefined;
   }

@@ -195,9 +195,9 @@ export class Requests {
   }
 
   /** The owner was removed, so it is no longer a canary. */
-  forget(slot: Slot): void {
-    this.#outcomes.recentTokens.forget(slot);
-    this.scheduler.step({ kind: 'forgotten', owner: slot.accessKey }, this.#time.now());
+  forget(accessKey: string): void {
+    this.#outcomes.recentTokens.forget(accessKey);
+    this.scheduler.step({ kind: 'forgotten', owner: accessKey }, this.#time.now());
   }
 
   /** All owners were forgotten: clears their slots, and drops the requests that no caller waits for. */
@@ -231,6 +231,7 @@ export class Requests {
    * what is left of `timeoutMs` until all requests have ended. Returns how many have not.
    */
   async close(timeoutMs: number): Promise<number> {
+    this.#outcomes.recentTokens.forgetAll();
     const endsAtMs = this.#time.now().monotonicMs + timeoutMs;
     let closed = 0;
     for (const flight of this.scheduler.close()) {

@@ -108,6 +108,16 @@ describe('P6', () => {
     expect(events()).not.toContain('token.shared');
   });
 
+  it('a token of an owner that was evicted and forgotten then is no other owner’s', async () => {
+    const source = new ScriptedSource((call) => call.succeed({ token: call.accessKey === 'b' ? 'other' : 'the-one' }));
+    const { registry } = scripted({ maxOwners: 1 }, source);
+    await registry.getToken('a');
+    await registry.getToken('b');
+    registry.forget('a');
+    await registry.getToken('c');
+    expect(source.countFor('c')).toBe(1);
+  });
+
   it('the most recent few hundred tokens are remembered', async () => {
     const tokens = new Map<string, string>();
     const { registry, source } = watched(
