@@ -87,19 +87,9 @@ const IDLE_SOCKET_MS = 30_000;
 export function keepAliveAgent(url: URL, timeoutMs: number): http.Agent {
   const { Agent, globalAgent } = url.protocol === 'https:' ? nodeHttps() : http;
   const { proxyEnv } = (globalAgent as https.Agent).options as { proxyEnv?: object };
-  // With a proxy, `timeout` is also Node's only time limit for the tunnel to it. Both are left out otherwise: Node copies
-  // all options for each request, and one more doubles the table that it copies them into.
-  const options = { keepAlive: true, ...(proxyEnv && { proxyEnv, timeout: IDLE_SOCKET_MS }) };
-  const agent: http.Agent = new Agent(options);
+  // `timeout` ends idle connections. With a proxy, it is also Node's only time limit for the tunnel to it.
+  const agent: http.Agent = new Agent({ keepAlive: true, timeout: IDLE_SOCKET_MS, ...(proxyEnv && { proxyEnv }) });
   if (!proxyEnv) raceAddresses(agent, timeoutMs);
-  const { origin } = url;
-  // All requests go to one origin. Node would build the name three times per request.
-  agent.getName = () => origin;
-  // Only the method that keeps idle connections sees `timeout`: as an option of the agent, it also makes Node set a timeout
-  // for each request. A copy, because V8 would run the agent itself more slowly if it were a prototype.
-  const limited = { options: { timeout: IDLE_SOCKET_MS } };
-  const copy: http.Agent = Object.assign(Object.create(http.Agent.prototype), agent, limited);
-  agent.keepSocketAlive = agent.keepSocketAlive.bind(copy);
   return agent;
 }
 
