@@ -27,7 +27,8 @@ const CASES = [
   {
     what: 'POST of 1 KiB with a header, 32 at once',
     atOnce: 32,
-    byHand: (url, authorization) => fetch(url, { method: 'POST', body: KIB, headers: { accept: '*/*', authorization } }),
+    byHand: (url, authorization) =>
+      fetch(url, { method: 'POST', body: KIB, headers: { accept: '*/*', authorization } }),
     owned: (ownerFetch, url) => ownerFetch(url, { method: 'POST', body: KIB, headers: { accept: '*/*' } }),
   },
 ];
@@ -43,12 +44,20 @@ export async function run({ quick }) {
   const tables = [];
   for (const { what, atOnce, byHand, owned } of CASES) {
     const batch = (call) => (count) => pooledCost(() => consumed(call()), Array(count).fill(), atOnce);
-    const batches = { [BASE]: batch(() => byHand(url, authorization)), ownerFetch: batch(() => owned(ownerFetch, url)) };
+    const batches = {
+      [BASE]: batch(() => byHand(url, authorization)),
+      ownerFetch: batch(() => owned(ownerFetch, url)),
+    };
     for (const each of Object.values(batches)) await each(CALLS.warmUp);
     const counted = Object.entries(batches).map(([name, each]) => [name, () => each(CALLS.counted)]);
     const measured = await inTurns(Object.fromEntries(counted), quick ? 5 : 40, { collect: true });
     tables.push(
-      { what: `${what}, CPU time`, unit: 'µs per call', base: BASE, rows: rowsOf(measured, BASE, ({ cpuUs }) => cpuUs) },
+      {
+        what: `${what}, CPU time`,
+        unit: 'µs per call',
+        base: BASE,
+        rows: rowsOf(measured, BASE, ({ cpuUs }) => cpuUs),
+      },
       { what: `${what}, by the clock`, unit: 'µs per call', base: BASE, rows: rowsOf(measured, BASE, ({ us }) => us) },
     );
   }
