@@ -1,14 +1,15 @@
 /**
  * How libraries that you might choose instead behave beside ours: each scene over real HTTP, against a scripted service in a
  * process of its own, with every token verified. All play with their defaults, one after another in each scene, and begin
- * with another one each time. A whole run takes 20 to 25 minutes on two cores. They should be idle: the page states the load.
+ * with another one each time. A whole run takes about 30 minutes on two cores.
  *
  *   npm run bench -- board                                   everything
  *   npm run bench -- board --peers owner-token-registry      ours alone, from the sources as they are
  *   npm run bench -- board --scenes cold-300,hang-first      these scenes
  *   npm run bench -- board --json                            prints the results as JSON instead
  *   npm run bench -- board --docs                            also stores the run in place of the last one, and renews
- *                                                            docs/behaviour-board.md and the README's table from it
+ *                                                            docs/behaviour-board.md and the README's table from it;
+ *                                                            refuses to if other processes used the CPU
  */
 
 import { execFileSync, fork } from 'node:child_process';
@@ -16,6 +17,7 @@ import { once } from 'node:events';
 import { cpus, loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import { bundle } from '../../helpers/bundle.mjs';
+import { checkUndisturbed, shareOfOthers } from '../others.mjs';
 import { peers, versionOf } from '../peers/index.mjs';
 import { renewDocs } from './docs.mjs';
 import { idOf, players } from './players.mjs';
@@ -33,9 +35,8 @@ const { values } = parseArgs({
     docs: { type: 'boolean' },
   },
 });
-if (values.docs && values.peers) {
-  console.error('--docs shows runs in which every library played: leave out --peers');
-  process.exit(2);
+if (values.docs && (values.peers || values.scenes)) {
+  refuse('--docs shows only whole runs: leave out --peers and --scenes');
 }
 const chosen = (all, names, of) => (names ? names.split(',').map((name) => find(all, name, of)) : all);
 const playing = chosen(players, values.peers, idOf);
@@ -47,15 +48,35 @@ process.env.BOARD_REDIS = library.redis;
 
 const conditions = conditionsNow();
 const outcomes = {};
+const others = {};
+let before = await shareOfOthers();
 for (const [at, scene] of played.entries()) {
   outcomes[scene.id] = await playWithAll(scene, at);
   if (!values.json) console.log(table(scene, playing, outcomes[scene.id]));
-  if (values.docs) renewDocs({ ...conditions, endedAt: new Date().toISOString(), outcomes });
+  const after = await shareOfOthers();
+  others[scene.id] = Math.max(before, after);
+  before = after;
+  // Fails now, instead of after the remaining scenes.
+  if (values.docs) orRefuse(() => checkUndisturbed(others, 'run npm run bench -- board --docs'));
 }
+if (values.docs) orRefuse(() => renewDocs({ ...conditions, endedAt: new Date().toISOString(), others, outcomes }));
 if (values.json) console.log(JSON.stringify(outcomes, null, 2));
 const lost = played.filter(({ id }) => outcomes[id]['owner-token-registry']?.good === false);
 if (lost.length > 0) console.error(`\nours misses: ${lost.map(({ id }) => id).join(', ')}`);
 process.exitCode = lost.length > 0 ? 1 : 0;
+
+function orRefuse(act) {
+  try {
+    act();
+  } catch (error) {
+    refuse(`nothing was published: ${error.message}`);
+  }
+}
+
+function refuse(why) {
+  console.error(why);
+  process.exit(2);
+}
 
 function conditionsNow() {
   return {
@@ -102,6 +123,5 @@ async function play(scene, player) {
 function find(all, name, of) {
   const found = all.find((each) => of(each) === name);
   if (found) return found;
-  console.error(`no such scene or peer: ${name}. There are: ${all.map(of).join(', ')}`);
-  process.exit(2);
+  return refuse(`no such scene or peer: ${name}. There are: ${all.map(of).join(', ')}`);
 }

@@ -1,5 +1,6 @@
 /** The board as text for a terminal, and as the parts of the docs that show it. */
 
+import { percent } from '../others.mjs';
 import { idOf, players } from './players.mjs';
 import { scenes } from './scenes/index.mjs';
 
@@ -64,16 +65,19 @@ function matrix({ outcomes }, { players: columns, rows, page }) {
   ].join('\n');
 }
 
-function conditionsOf({ startedAt, endedAt, commit, node, machine, versions, outcomes }) {
+function conditionsOf({ startedAt, endedAt, commit, node, machine, versions, outcomes, others }) {
   const all = Object.values(outcomes).flatMap((ofScene) => Object.values(ofScene));
   const time = (instant) => instant.slice(0, 16).replace('T', ' ');
   const left = scenes.filter(({ id }) => !outcomes[id]).map(({ id }) => `\`${id}\``);
   const named = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
-  const isOverloaded = Math.max(...all.map(({ load }) => load)) > 4 * Number.parseInt(machine, 10);
+  const shared = others
+    ? ` Between the scenes other processes used at most ${percent(Math.max(0.01, ...Object.values(others)))} of the CPU.`
+    : OVERLOADED;
   return `One run, ${time(startedAt)} to ${time(endedAt).slice(11)} UTC; commit ${commit}; Node ${node}; ${machine}; load average
-${rangeOf(all)}. ${named.join(', ')}.${left.length > 0 ? ` Not played in this run: ${left.join(', ')}.` : ''}${isOverloaded ? OVERLOADED : ''}`;
+${rangeOf(all)}. ${named.join(', ')}.${left.length > 0 ? ` Not played in this run: ${left.join(', ')}.` : ''}${shared}`;
 }
 
+/** For a run of before other processes were watched. */
 const OVERLOADED = `
 
 **The machine was overloaded in this run.** A criterion with a time in it says little here: any library may miss it for lack of

@@ -1,16 +1,14 @@
 /** Renews `docs/performance.md` from one whole run: the ten lines at its top, its tables, and its pictures; and the page of goals. */
 
 import { readFileSync, writeFileSync } from 'node:fs';
+import { checkUndisturbed, percent } from '../others.mjs';
 import { goalsOf, rowIn, tableIn } from './goals.mjs';
 import { pictures } from './pictures.mjs';
-import { figure, percent, times } from './report.mjs';
+import { figure, times } from './report.mjs';
 
 export const WORKLOADS = [
   ...['size', 'start', 'hit', 'burst', 'fill', 'invalidated', 'outage', 'memory', 'stalls', 'owner-fetch'],
 ];
-
-/** The share of the CPU that other processes may use before or after a workload. */
-const MAX_OTHERS = 0.1;
 
 const REPEAT = 'run npm run bench -- speed --docs';
 
@@ -58,12 +56,8 @@ export function checkMeasured({ workloads }) {
     tables.flatMap(({ rows }) => rows.filter(({ cost }) => cost === undefined).map((row) => `${row.name} in ${name}`)),
   );
   if (failed.length > 0) throw new Error(`the run lacks ${failed.join(', ')}: ${REPEAT} once more`);
-  const disturbed = Object.entries(workloads).filter(([, { others }]) => !(others <= MAX_OTHERS));
-  if (disturbed.length === 0) return;
-  const shares = disturbed.map(([name, { others }]) => `${percent(others)} around ${name}`);
-  throw new Error(
-    `other processes used more than ${percent(MAX_OTHERS)} of the CPU (${shares.join(', ')}): ${REPEAT} on an idle machine`,
-  );
+  const shares = Object.entries(workloads).map(([name, { others }]) => [name, others]);
+  checkUndisturbed(Object.fromEntries(shares), REPEAT);
 }
 
 /** What a reader needs to know, in ten lines. */

@@ -12,9 +12,9 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
+import { shareOfOthers } from '../others.mjs';
 import { peers, versionOf } from '../peers/index.mjs';
 import { checkMeasured, publish, WORKLOADS } from './docs.mjs';
-import { shareOfOthers } from './others.mjs';
 import { inProcess } from './processes.mjs';
 import { text } from './report.mjs';
 

@@ -1,5 +1,7 @@
 /** A workload's results as text: the ratio to its base first. */
 
+import { percent } from '../others.mjs';
+
 export function text({ title, minutes, others, tables }) {
   return [
     `\n${title}\n${percent(others)} of the CPU used by other processes, ${minutes.toFixed(1)} minutes`,
@@ -19,8 +21,6 @@ function tableText({ what, unit, columns = `${unit}: median, quartiles of the ro
 }
 
 export const times = (ratio) => `${ratio.toFixed(2)} ×`;
-
-export const percent = (share) => `${Math.round(100 * share)} %`;
 
 export function figure(value) {
   if (value === undefined) return '–';
