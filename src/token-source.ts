@@ -66,7 +66,7 @@ export type RequestReason = 'absent' | 'expired' | 'refresh' | 'rejected';
  * ```
  */
 export interface TokenRequest {
-  /** Aborted when the registry closes. */
+  /** Aborted when the registry closes or gives the request up, after `requestTimeoutMs`. */
   readonly signal: AbortSignal;
   /** Why the token is requested. */
   readonly reason: RequestReason;
@@ -90,8 +90,8 @@ export interface TokenRequest {
    */
   readonly freshConnection?: boolean;
   /**
-   * Lets another owner's request start while this one waits for another process, or for a quota. Such requests count as slow: at most
-   * `concurrency` of them do not occupy room. There is no way back.
+   * Lets another owner's request start while this one waits: for another process, for a quota, or until the API accepts the token.
+   * Such requests count as slow: at most `concurrency` of them do not occupy room. There is no way back.
    */
   yieldPlace?(): void;
 }
