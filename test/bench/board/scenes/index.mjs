@@ -3,6 +3,7 @@ import { failures } from './failures.mjs';
 import { fleet } from './fleet.mjs';
 import { flow } from './flow.mjs';
 import { lifetimes } from './lifetimes.mjs';
+import { reports } from './reports.mjs';
 import { secrets } from './secrets.mjs';
 import { sharing } from './sharing.mjs';
 
@@ -13,4 +14,4 @@ import { sharing } from './sharing.mjs';
  * - `concerns`: the parts that decide the result; where one of them is the adapter's own code, the result is the adapter's;
  * - `judgeOutput(result, output)` sees what was written to the console.
  */
-export const scenes = [...sharing, ...lifetimes, ...failures, ...secrets, ...bounds, ...fleet, ...flow];
+export const scenes = [...sharing, ...lifetimes, ...failures, ...reports, ...secrets, ...bounds, ...fleet, ...flow];
