@@ -4,25 +4,24 @@ import { fork } from 'node:child_process';
 import dns from 'node:dns';
 import { once } from 'node:events';
 import { number, SECRET } from '../scene.mjs';
-import { printsOf } from './secrets.mjs';
 
-const HOUR_MS = 3_600_000;
+const HALF_AN_HOUR_MS = 1_800_000;
 
-/** An API that accepts a token three seconds after it was issued; a call a second, at 120 times the speed. */
+/** An API that accepts a token eight seconds after it was issued; a call a second, at sixty times the speed. */
 async function lateValid(scene) {
   await scene.script({ latencyMs: 2, lifetime: 7_200 });
   const { getToken, renew, accept } = await scene.open();
   const firstSeenMs = new Map();
   const isAccepted = (token) => {
     if (!firstSeenMs.has(token)) firstSeenMs.set(token, scene.clock.now());
-    return scene.clock.now() - firstSeenMs.get(token) >= 3_000;
+    return scene.clock.now() - firstSeenMs.get(token) >= 8_000;
   };
-  scene.clock.run(120);
+  scene.clock.run(60);
   const startedMs = scene.clock.now();
   const ageMs = () => scene.clock.now() - startedMs;
   let calls = 0;
   let served = 0;
-  while (ageMs() < HOUR_MS) {
+  while (ageMs() < HALF_AN_HOUR_MS) {
     let { token } = await scene.call('owner', getToken);
     if (token && !isAccepted(token)) ({ token } = await scene.call('owner', (key) => renew(key, token)));
     const isServed = token !== undefined && isAccepted(token);
@@ -35,7 +34,7 @@ async function lateValid(scene) {
   }
   const requests = (await scene.ledger()).arrivals.length;
   return {
-    good: served >= 0.9 * calls && requests <= 120,
+    good: served >= 0.9 * calls && requests <= 60,
     figure: `${((100 * served) / calls).toFixed(0)} % served; ${number(requests)} requests`,
   };
 }
@@ -46,15 +45,15 @@ async function repeatedToken(scene) {
   const keys = ['owner-0', 'owner-1', 'owner-2', 'owner-3', 'owner-4'];
   const { getToken } = await scene.open();
   scene.clock.run(speed);
-  const startedMs = scene.clock.now();
   await scene.script({ latencyMs: 2, lifetime, repeatsAt: speed });
+  const startedMs = scene.clock.now();
   let [calls, ended, failed] = [0, 0, 0];
   while (scene.clock.now() - startedMs < lastingMs) {
     const { outcomes } = await scene.callAll(keys, getToken);
     for (const { ok, token } of outcomes) {
       calls++;
       if (!ok) failed++;
-      // The service began to count a little after we did.
+      // A call on its way when the token ends is nobody's fault.
       else if (scene.clock.now() - startedMs > Number(token.split('.').at(-1)) + 250) ended++;
     }
     await scene.clock.sleep(500);
@@ -219,7 +218,7 @@ async function whiteSpace(scene) {
     return await scene.call('owner', getToken);
   };
   const { ok, error } = await call().catch((thrown) => ({ error: thrown }));
-  const isTold = POINTS_AT_IT.test(`${said} ${error ? printsOf(error) : ''}`);
+  const isTold = POINTS_AT_IT.test([said, error?.message, error?.cause?.message].join(' '));
   return { good: ok === true || isTold, figure: ok ? 'served' : isTold ? 'named' : 'a refused secret, without a hint' };
 }
 
@@ -253,11 +252,11 @@ async function mixedAnswers(scene) {
 export const reports = [
   {
     id: 'late-valid',
-    criterion: 'new tokens are refused for three seconds: ≥ 90 % of an hour’s calls served, ≤ 120 requests',
+    criterion: 'new tokens are refused for eight seconds: ≥ 90 % of the calls of half an hour served, ≤ 60 requests',
     concerns: ['cache'],
     title:
-      'the API refuses each token for three seconds after its issue (octokit/auth-app.js#65); a call a second for an hour, each tried twice',
-    good: 'from two minutes on at least 90 % of the calls served; at most 120 requests',
+      'the API refuses each token for eight seconds after its issue (octokit/auth-app.js#65); a call a second for half an hour, each tried twice',
+    good: 'from two minutes on at least 90 % of the calls served; at most 60 requests',
     idle: true,
     run: lateValid,
   },

@@ -6,7 +6,7 @@ import { SECRET } from '../scene.mjs';
 const KEY = 'canary-access-key';
 
 /** As an application prints it: in a log, in an error report, in JSON. */
-export function printsOf(object) {
+function printsOf(object) {
   const prints = [inspect(object, { depth: 8, showHidden: true, maxArrayLength: null }), String(object)];
   try {
     prints.push(JSON.stringify(object) ?? '');
