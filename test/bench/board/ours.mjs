@@ -17,6 +17,10 @@ export const ours = {
         registry.reject(accessKey, token);
         return (await registry.getToken(accessKey)).value;
       },
+      async accept(accessKey, token) {
+        const held = await registry.getToken(accessKey);
+        if (held.value === token) registry.accept(accessKey, held);
+      },
       printed: (accessKey) => [
         registry,
         source,

@@ -93,7 +93,9 @@ function sectionOf(scene, outcomes) {
   }
   const head = `### ${scene.id}\n\n${capital(scene.title)}. Criterion: ${scene.good}. Load average ${rangeOf(Object.values(outcomes))}.`;
   const lines = [...rows].map(([row, names]) => `| ${names.join(', ')} | ${row} |`);
-  return `${head}\n\n| library | met | figures |\n|---|---|---|\n${lines.join('\n')}`;
+  const { whyMissed = 'not investigated yet' } = scene;
+  const why = outcomes['owner-token-registry'].good ? '' : `\n\nWhy ours misses it: ${whyMissed}.`;
+  return `${head}\n\n| library | met | figures |\n|---|---|---|\n${lines.join('\n')}${why}`;
 }
 
 function rangeOf(outcomes) {

@@ -27,9 +27,11 @@ export class Scene {
   /**
    * After a 401 every library follows one rule, whatever its own `renew` does: if the owner's token is no longer the one
    * that was refused, it is used; only otherwise it is renewed.
+   *
+   * @param changes of the service's address or credentials
    */
-  async open() {
-    const opened = await this.player.open(this.#service);
+  async open(changes = {}) {
+    const opened = await this.player.open({ ...this.#service, ...changes });
     const renew = async (accessKey, refused) => {
       const held = await opened.getToken(accessKey);
       return held === refused ? opened.renew(accessKey, refused) : held;

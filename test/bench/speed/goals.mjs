@@ -18,7 +18,7 @@ export function goalsOf(run) {
   const observed = (name) => ratios('hit', ['100 owners, observed', '10,000 owners, observed'], name);
   const allocated = (name) => row('fill', 'allocated', name).cost / 1_000;
   const bytes = (name) => [row('memory', '200,000 owners', name).cost];
-  const stalls = run.workloads.stalls.tables.map(({ rows }) => Math.max(...rows.map(({ cost }) => cost)));
+  const [stalls] = run.workloads.stalls.tables;
   const imported = (name) => `\`${name}\` takes ${figure(row('start', 'import beyond node:http', name).cost)} ms`;
   const installed = (name) => `${name} ${figure(row('size', 'installed', name).cost)} MB`;
   const beyondBare =
@@ -68,6 +68,12 @@ export function goalsOf(run) {
       why: 'a third of what it takes beyond bare `fetch` is the `AbortController` that lets its deadline end the request',
     }),
     goal({
+      what: 'CPU time of a call by `ownerFetch`, relative to a `fetch` with an `authorization` header (one GET, 32 GETs, 32 POSTs at once)',
+      values: callsByCpu(run),
+      atMost: [1.03, '×'],
+      why: 'it checks the origin, copies what `fetch` reads only later, and reports whether the token was accepted',
+    }),
+    goal({
       what: 'Allocation per cold request, beyond that of a bare request',
       values: [allocated('ours') - allocated('bare node:http')],
       atMost: [6, 'kB'],
@@ -95,10 +101,9 @@ export function goalsOf(run) {
       why: ['owner-token-registry', 'lru-cache', 'pino, p-limit and their dependencies'].map(installed).join('; '),
     }),
     goal({
-      what: 'Longest stall of any operation on 100,000 owners (excluding and including garbage collection)',
-      values: stalls,
+      what: 'Longest stall of any operation on 100,000 owners, excluding garbage collection',
+      values: [Math.max(...stalls.rows.map(({ cost }) => cost))],
       atMost: [20, 'ms'],
-      why: 'with 100,000 waiting calls in memory, a single garbage collection takes up to 10 ms',
     }),
   ];
 }
@@ -133,6 +138,12 @@ function toLeanest(run) {
     const lean = rows.filter(({ name }) => LEAN_FETCH_PEERS.includes(name));
     return 1 / Math.min(...lean.map(({ ratio }) => ratio));
   });
+}
+
+/** The ratio of `ownerFetch` to `fetch` for each kind of call. */
+export function callsByCpu({ workloads }) {
+  const tables = workloads['owner-fetch'].tables.filter(({ what }) => !what.endsWith('by the clock'));
+  return tables.map(({ rows }) => rows.find(({ name }) => name === 'ownerFetch').ratio);
 }
 
 export const tableIn = ({ workloads }, workload, what) =>

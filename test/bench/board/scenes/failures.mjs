@@ -149,6 +149,8 @@ export const failures = [
     title: 'a wrong client secret: four calls in 2 s for each of 200 owners; then it is fixed',
     good: 'at most 30 requests; then all served',
     idle: true,
+    whyMissed:
+      'where nobody has ever succeeded, ten failures in a row open the circuit, and before the tenth is read up to 32 requests are in flight and each of the nine others has let one more begin',
     run: invalidClient,
   },
   {
