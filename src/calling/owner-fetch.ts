@@ -144,12 +144,8 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
     return status === 401;
   };
 
-  const exchange = ({ target, init }: Hop, headers: Headers): Promise<Response> => {
-    // Not `{ ...init, headers }`: reading such a copy doubles the time that `fetch` takes to build its request.
-    const sent: RequestInit = { headers, ...init };
-    sent.headers = headers;
-    return (rules.fetch ?? fetch)(target, sent);
-  };
+  const exchange = ({ target, init }: Hop, headers: Headers): Promise<Response> =>
+    (rules.fetch ?? fetch)(target, { ...init, headers });
 
   const presenting = (hop: Hop, token: AccessToken): Headers => {
     const headers = new Headers(hop.headers);
