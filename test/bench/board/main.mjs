@@ -19,6 +19,7 @@ import { parseArgs } from 'node:util';
 import { bundle } from '../../helpers/bundle.mjs';
 import { checkUndisturbed, shareOfOthers } from '../others.mjs';
 import { peers, versionOf } from '../peers/index.mjs';
+import { orRefuse, refuse } from '../refuse.mjs';
 import { renewDocs } from './docs.mjs';
 import { idOf, players } from './players.mjs';
 import { judgeFastest, table } from './report.mjs';
@@ -64,19 +65,6 @@ if (values.json) console.log(JSON.stringify(outcomes, null, 2));
 const lost = played.filter(({ id }) => outcomes[id]['owner-token-registry']?.good === false);
 if (lost.length > 0) console.error(`\nours misses: ${lost.map(({ id }) => id).join(', ')}`);
 process.exitCode = lost.length > 0 ? 1 : 0;
-
-function orRefuse(act) {
-  try {
-    act();
-  } catch (error) {
-    refuse(`nothing was published: ${error.message}`);
-  }
-}
-
-function refuse(why) {
-  console.error(why);
-  process.exit(2);
-}
 
 function conditionsNow() {
   return {

@@ -14,6 +14,7 @@ import os from 'node:os';
 import { parseArgs } from 'node:util';
 import { shareOfOthers } from '../others.mjs';
 import { peers, versionOf } from '../peers/index.mjs';
+import { orRefuse, refuse } from '../refuse.mjs';
 import { checkMeasured, publish, WORKLOADS } from './docs.mjs';
 import { inProcess } from './processes.mjs';
 import { text } from './report.mjs';
@@ -58,19 +59,6 @@ async function measure(name) {
   run.workloads[name] = { title, minutes, others: Math.max(before, after), tables };
   before = after;
   console.log(text(run.workloads[name]));
-}
-
-function orRefuse(act) {
-  try {
-    act();
-  } catch (error) {
-    refuse(`nothing was published: ${error.message}`);
-  }
-}
-
-function refuse(why) {
-  console.error(why);
-  process.exit(2);
 }
 
 function conditions() {
