@@ -18,6 +18,8 @@ interface Known {
   readonly generation: number;
   /** The newest generation that a replica reported as rejected; perhaps of a token that is still on its way here. */
   rejected: number;
+  /** The newest generation with which a replica reported the owner's recovery. */
+  recovered: number;
 }
 
 export class KnownTokens {
@@ -34,10 +36,10 @@ export class KnownTokens {
    */
   remember(name: string, accessKey: string, token = '', generation = 0): boolean {
     const before = this.#known.get(name);
-    const rejected = before?.rejected ?? 0;
+    const { rejected = 0, recovered = 0 } = before ?? {};
     if (token === '' && before) return false;
     if (!before) this.#makeRoom();
-    this.#known.set(name, { accessKey, digest: digestOf(token), generation, rejected });
+    this.#known.set(name, { accessKey, digest: digestOf(token), generation, rejected, recovered });
     return generation <= rejected;
   }
 
@@ -75,6 +77,14 @@ export class KnownTokens {
     if (known && generation > known.rejected) known.rejected = generation;
     if (known?.generation !== generation) return undefined;
     return (token: string) => digestOf(token) === known.digest;
+  }
+
+  /** Whether this is news: somebody on the same Redis may repeat a report. */
+  recoveredElsewhere(name: string, generation: number): boolean {
+    const known = this.#known.get(name);
+    if (!known || generation <= known.recovered) return false;
+    known.recovered = generation;
+    return true;
   }
 }
 

@@ -7,7 +7,7 @@
 import { createHmac } from 'node:crypto';
 
 /** The format of names, records and sealed values. Replicas with different formats share nothing. */
-export const FORMAT_VERSION = '3';
+export const FORMAT_VERSION = '4';
 
 export class Names {
   /** The channel of all wake-ups and rejections. */
@@ -33,9 +33,9 @@ export class Names {
     return `${this.#prefix}:${this.#digest('owner', identity, accessKey)}`;
   }
 
-  /** Proves that a replica with the key has sent this news of the owner. */
-  proofOf(news: string, name: string): string {
-    return this.#digest(news, name).slice(0, 22);
+  /** Proves that a replica with the key has said this of an owner's record, or of itself. */
+  proofOf(said: 'rejected' | 'recovered' | 'present', name: string, ...numbers: number[]): string {
+    return this.#digest(said, name, ...numbers.map(String)).slice(0, 22);
   }
 
   /** Length-prefixed, so that no two lists give the same bytes; UTF-16, so that no two strings do. */

@@ -48,7 +48,7 @@ export const MAX_SHARED_MS = 7 * 86_400_000;
 export const MEMORY_MS = 600_000;
 
 /** How far in the future a time may be stored; a later one is corrupt. */
-export const MAX_AHEAD_MS = { generation: 86_400_000, token: MAX_SHARED_MS, lease: 60_000, fleet: 3.2e11 } as const;
+export const MAX_AHEAD_MS = { generation: 86_400_000, token: MAX_SHARED_MS, lease: 60_000 } as const;
 
 const CLOCK = `
 local time = redis.call('TIME')
@@ -112,7 +112,7 @@ local rejected, followed, mode = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 if sealed and generation == rejected then
   clear('v', 'u')
   sealed, usable = nil, 0
-  tell(ARGV[7], ARGV[8], text(generation), ARGV[9])
+  tell(ARGV[7], ARGV[8], 'rejected', text(generation), ARGV[9])
 end
 if good() and generation > avoid then return {'token', text(now), text(generation), sealed} end
 if failure and followed > 0 and failed == followed then return {'failure', text(now), failure} end
@@ -145,7 +145,7 @@ local stored = mine > generation and last > now and not (leaseless and (good() o
 if stored then
   usable = math.min(last, now + ${MAX_SHARED_MS}000)
   save('v', value, 'g', text(mine), 'u', text(usable))
-  if failure then clear('f', 'e') tell(channel, name, 'recovered', ARGV[8]) end
+  if failure then clear('f', 'e') tell(channel, name, 'recovered', text(mine), ARGV[8]) end
 end
 if held or stored then wake(channel, name) end
 return {stored and 'stored' or 'refused', text(now)}
@@ -167,31 +167,29 @@ return {'released', text(now)}
 /** A replica counts as present for this long after it announced itself. */
 export const ANNOUNCED_MS = 300_000;
 
+/** No more replicas are counted, so that no reply is larger than a few hundred kilobytes. */
+export const MOST_COUNTED = 2_000;
+
 /**
- * Lists a replica with the id of its naming key, and how far the fleet's time is ahead of the server's clock by its estimate; or
- * removes it. Replies how many replicas are listed, how many of them have another naming key, the furthest ahead of
- * their estimates, and the names of the first hundred. Writes in any case, so it shows whether writes work.
+ * Lists what a replica says of itself, which begins with the time by the server's clock, or removes it if that is 0. Replies
+ * what all say. Writes in any case, so it shows whether writes work.
  */
 export const ANNOUNCE = script(
   'announce',
   `${CLOCK}
-local replica, keyId, isLeaving, fleetUs = ARGV[1], ARGV[2], ARGV[3] == '1', tonumber(ARGV[4])
+local replica, said = ARGV[1], ARGV[2]
 if redis.pcall('HMGET', KEYS[1], replica).err then redis.call('DEL', KEYS[1]) end
-local seen, ahead = isLeaving and '0' or text(now), text(math.max(0, fleetUs - now))
-redis.call('HSET', KEYS[1], replica, table.concat({keyId, seen, ahead}, ' '))
+redis.call('HSET', KEYS[1], replica, said)
 redis.call('PEXPIREAT', KEYS[1], text(math.floor(now / 1000) + ${ANNOUNCED_MS}))
-local listed, names, replicas, others, aheadUs = redis.call('HGETALL', KEYS[1]), {}, 0, 0, 0
+local listed, present = redis.call('HGETALL', KEYS[1]), {}
 for i = 1, #listed, 2 do
-  local id, seen, ahead = string.match(listed[i + 1], '^(%S+) (%d+) (%d+)$')
-  if not seen or math.abs(now - tonumber(seen)) > ${ANNOUNCED_MS}000 then
+  local seen = tonumber(string.match(listed[i + 1], '^%d+'))
+  if not seen or math.abs(now - seen) > ${ANNOUNCED_MS}000 then
     redis.call('HDEL', KEYS[1], listed[i])
-  else
-    replicas = replicas + 1
-    if #names < 100 then names[#names + 1] = listed[i] end
-    if id ~= keyId then others = others + 1
-    elseif tonumber(ahead) <= ${MAX_AHEAD_MS.fleet}000 then aheadUs = math.max(aheadUs, ahead) end
+  elseif #present < ${MOST_COUNTED} then
+    present[#present + 1] = listed[i + 1] .. ' ' .. listed[i]
   end
 end
-return {'listed', text(now), text(replicas), text(others), text(aheadUs), unpack(names)}
+return {'listed', text(now), unpack(present)}
 `,
 );

@@ -2,6 +2,10 @@
  * Names and counts the replicas of the fleet. Each announces itself in one record: from time to time while it has calls, and
  * whenever it has heard nothing from Redis for a while, so that one that only serves cached tokens notices within seconds
  * that Redis is unavailable, or available again.
+ *
+ * An announcement is `seenUs keyId aheadUs proof`: when it was made by the server's clock, the id of the naming key, and how far
+ * the fleet's time is ahead of that clock by the replica's estimate. Only what a replica with the naming key has said of itself,
+ * a short while ago, counts.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -17,6 +21,11 @@ const ANNOUNCE_EVERY_MS = { first: 2_000, last: 100_000 } as const;
 /** After this long without a reply a replica announces itself, in a large fleet later: a script takes time for each replica. */
 const SILENT_MS = { least: 2_000, perReplica: 10 } as const;
 
+const ANNOUNCEMENT = /^(\d+) (\S+) (\d+) (\S+) (.+)$/;
+
+/** The names of no more are kept. */
+const MOST_LISTED = 100;
+
 /** The first count of a starting fleet may find only this replica. Until the second, at least this many are assumed. */
 const ASSUMED_AT_FIRST = 10;
 
@@ -31,6 +40,9 @@ export class Replicas {
   readonly name: string;
   readonly #options: Pick<Sharing, 'names' | 'clock' | 'random' | 'diagnostics'>;
   #counts = 0;
+  /** Whether the last announcement was dated: before the first reply, the server's time is unknown. */
+  #isDated = false;
+  #hasLeft = false;
   #announceAtMs = Number.NEGATIVE_INFINITY;
   #everyMs: number = ANNOUNCE_EVERY_MS.first;
   #timer: Timer | undefined;
@@ -46,23 +58,45 @@ export class Replicas {
     return this.#counts > 1 ? this.count : Math.max(this.count, ASSUMED_AT_FIRST);
   }
 
-  /** Announces this replica. */
-  operation(isLeaving = false): Operation {
+  /** Announces this replica, or that it has left. */
+  operation(): Operation {
     const { names, clock } = this.#options;
-    return [ANNOUNCE, names.replicas, [this.name, names.keyId, +isLeaving, this.link.time.at(clock.monotonic())]];
+    const { time } = this.link;
+    const nowMs = clock.monotonic();
+    const seenUs = this.#hasLeft ? 0 : time.onServer(nowMs);
+    const aheadUs = Math.max(0, time.at(nowMs) - seenUs);
+    this.#isDated = seenUs > 0;
+    const proof = names.proofOf('present', this.name, seenUs, aheadUs);
+    return [ANNOUNCE, names.replicas, [this.name, `${seenUs} ${names.keyId} ${aheadUs} ${proof}`]];
   }
 
-  onReply([, now, count, mismatched, aheadUs, ...names]: Reply): void {
-    const { clock, diagnostics } = this.#options;
+  onReply([, now, ...announced]: Reply): void {
+    if (!this.#isDated) {
+      this.announce(true);
+      return;
+    }
+    const { names, clock, diagnostics } = this.#options;
+    const { keyId } = names;
+    const present: string[] = [];
+    let [mismatched, furthestUs] = [0, 0];
+    for (const each of announced) {
+      const [, seenUs, keyIdOf, aheadUs, proof, name = ''] = ANNOUNCEMENT.exec(each) ?? [];
+      if (keyIdOf !== keyId) mismatched++;
+      else if (proof === names.proofOf('present', name, Number(seenUs), Number(aheadUs))) {
+        present.push(name);
+        furthestUs = Math.max(furthestUs, Number(aheadUs));
+      }
+    }
     this.#counts++;
-    this.count = Math.max(1, Number(count));
-    this.listed = names.sort();
-    if (Number(aheadUs) > MAX_BEHIND_MS * 1000) this.link.time.learn(Number(now) + Number(aheadUs), clock.monotonic());
-    diagnostics.keyMismatch(Number(mismatched));
+    this.count = Math.max(1, present.length);
+    this.listed = present.sort().slice(0, MOST_LISTED);
+    if (furthestUs > MAX_BEHIND_MS * 1000) this.link.time.learn(Number(now) + furthestUs, clock.monotonic());
+    diagnostics.keyMismatch(mismatched);
   }
 
   /** Announces this replica and counts all, if it is time to, or because what Redis has of it is void or unknown. */
   announce(isOverdue = false): void {
+    if (this.#hasLeft) return;
     const nowMs = this.#options.clock.monotonic();
     this.#timer ??= this.#whenSilent();
     if (isOverdue) this.#everyMs = ANNOUNCE_EVERY_MS.first;
@@ -74,7 +108,8 @@ export class Replicas {
 
   leave(): void {
     stopTimer(this.#timer);
-    void this.link.run(this.operation(true));
+    this.#hasLeft = true;
+    void this.link.run(this.operation());
   }
 
   #whenSilent(): Timer {

@@ -153,7 +153,7 @@ export class SharedCall {
     if (this.#followed === 0) this.#turn ??= pace?.enter();
     const maySend = pace === undefined || this.#turn?.isNow === true;
     const args = [this.#id, maySend ? leaseMs : 0, this.#avoid, rejected, this.#followed, wakeups.mode];
-    if (rejected > 0) args.push(names.channel, name, names.proofOf(`${rejected}`, name));
+    if (rejected > 0) args.push(names.channel, name, names.proofOf('rejected', name, rejected));
     // Nobody waits for a refresh. A lease that is granted too late would have no leader.
     const giveBack = ([what]: Reply) => (what === 'lead' ? this.#releaseWith('') : undefined);
     return link.run([ACQUIRE, name, args], reason === 'refresh' ? SILENCE_MS : undefined, giveBack);
@@ -244,7 +244,8 @@ export class SharedCall {
     const shared = sealToken(sealer, sealContext('token', name, generation), issued, this.#request, made);
     if (shared) {
       const stored = [generation, shared.sealed, shared.usableUntilUs, isLeaseless ? 1 : 0];
-      void link.run([PUBLISH, name, [this.#id, names.channel, name, ...stored, names.proofOf('recovered', name)]]);
+      const proof = names.proofOf('recovered', name, generation);
+      void link.run([PUBLISH, name, [this.#id, names.channel, name, ...stored, proof]]);
     } else this.#release('');
   }
 

@@ -19,6 +19,9 @@ import { Sealer } from './sealing.ts';
 import { SharedCall, type Sharing } from './shared-call.ts';
 import { Wakeups } from './wakeups.ts';
 
+/** A report of a recovery counts for this long from when its request was sent: as long as a request may take by default, twice. */
+const RECOVERY_MS = 60_000;
+
 /**
  * How a replica shares tokens: counts since construction, unless stated otherwise, as plain data.
  *
@@ -191,12 +194,18 @@ export class SharedTokens implements TokenSource {
 
   /** A message that is not a wake-up: news of an owner. Ignores messages of replicas with another naming key. */
   #onMessage(message: string): void {
-    const { names, known } = this.#sharing;
-    const [name = '', news = '', proof] = message.split(' ');
+    const { names, known, link, clock } = this.#sharing;
+    const [name = '', news, of, proof] = message.split(' ');
+    const generation = Number(of);
     const accessKey = known.accessKeyOf(name);
-    if (accessKey === undefined || proof !== names.proofOf(news, name)) return;
-    const isToken = known.rejectedElsewhere(name, Number(news));
-    if (news === 'recovered') this.#news?.recovered(accessKey);
-    else if (isToken) this.#news?.rejected(accessKey, isToken);
+    if (accessKey === undefined || (news !== 'rejected' && news !== 'recovered')) return;
+    if (proof !== names.proofOf(news, name, generation)) return;
+    if (news === 'rejected') {
+      const isToken = known.rejectedElsewhere(name, generation);
+      if (isToken) this.#news?.rejected(accessKey, isToken);
+    } else {
+      const isRecent = generation > link.time.onServer(clock.monotonic()) - RECOVERY_MS * 1000;
+      if (isRecent && known.recoveredElsewhere(name, generation)) this.#news?.recovered(accessKey);
+    }
   }
 }

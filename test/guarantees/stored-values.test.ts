@@ -37,7 +37,7 @@ describe.skipIf(noRedis)('L3', () => {
       const values = (await client.hGetAll(key)) as Record<string, string>;
       const field = FIELDS[random(FIELDS.length)] ?? 'v';
       const value = values[field] ?? '';
-      const other = (await client.keys('otr:3:*'))[random(OWNERS.length)] ?? key;
+      const other = (await client.keys('otr:4:*'))[random(OWNERS.length)] ?? key;
       // The other key may no longer be a hash, or never have been one.
       const swapped = (await client.hGet(other, field).catch(() => null)) ?? '';
       const changes = [
@@ -53,7 +53,7 @@ describe.skipIf(noRedis)('L3', () => {
     };
     await Promise.all(OWNERS.map((owner) => replica(source).requestToken(owner, requestOf())));
     for (let round = 0; round < 40; round++) {
-      for (const key of await client.keys('otr:3:*')) if (!key.endsWith('replicas')) await damaged(key);
+      for (const key of await client.keys('otr:4:*')) if (!key.endsWith('replicas')) await damaged(key);
       const fresh = replica(source);
       const grants = await Promise.all(OWNERS.map((owner) => fresh.requestToken(owner, requestOf())));
       expect(grants.map(({ token }) => token.replace(/^token-\d+-of-/, ''))).toEqual(OWNERS);
@@ -68,7 +68,7 @@ describe.skipIf(noRedis)('L3', () => {
     const stranger = replica(source, [otherKey]);
     await stranger.requestToken('owner', requestOf());
     expect(stranger.stats()).toMatchObject({ unreadable: 1, leader: 1 });
-    const [key = ''] = (await client.keys('otr:3:*')).filter((name) => !name.endsWith('replicas'));
+    const [key = ''] = (await client.keys('otr:4:*')).filter((name) => !name.endsWith('replicas'));
     const value = Buffer.from((await client.hGet(key, 'v')) ?? '', 'base64url');
     value[0] = 9;
     await client.hSet(key, 'v', value.toString('base64url'));

@@ -1,5 +1,5 @@
 import type { RedisPort } from '../../src/redis/ports.ts';
-import { ANNOUNCED_MS, MAX_AHEAD_MS, MAX_SHARED_MS, MEMORY_MS } from '../../src/redis/record-scripts.ts';
+import { ANNOUNCED_MS, MAX_AHEAD_MS, MAX_SHARED_MS, MEMORY_MS, MOST_COUNTED } from '../../src/redis/record-scripts.ts';
 
 /**
  * The shared record in TypeScript, for simulations: models Redis with our scripts on an injected clock. The suite
@@ -99,7 +99,7 @@ class RecordAt {
       case 'acquire':
         if (n(3) === this.#generation && this.#sealed !== undefined) {
           this.#clear('v', 'u');
-          this.#tell(s(6), `${s(7)} ${this.#generation} ${s(8)}`);
+          this.#tell(s(6), `${s(7)} rejected ${this.#generation} ${s(8)}`);
         }
         return this.#acquire(s(0), n(1), n(2), n(4), s(5));
       case 'publish':
@@ -107,7 +107,7 @@ class RecordAt {
       case 'release':
         return this.#release(s(0), [s(1), s(2)], s(3));
       case 'announce':
-        return this.#announce(s(0), s(1), s(2) === '1', n(3));
+        return this.#announce(s(0), s(1));
       default:
         throw new Error(`no such script: ${name}`);
     }
@@ -149,7 +149,7 @@ class RecordAt {
     }
     if (stored && this.fields.has('f')) {
       this.#clear('f', 'e');
-      this.#tell(to[0], `${to[1]} recovered ${proof}`);
+      this.#tell(to[0], `${to[1]} recovered ${mine} ${proof}`);
     }
     if (held || stored) this.#wake(to);
     return [stored ? 'stored' : 'refused'];
@@ -162,17 +162,14 @@ class RecordAt {
     return ['released'];
   }
 
-  #announce(replica: string, keyId: string, isLeaving: boolean, fleetUs: number): Answer {
-    this.fields.set(replica, `${keyId} ${isLeaving ? 0 : this.#now} ${Math.max(0, fleetUs - this.#now)}`);
+  #announce(replica: string, said: string): Answer {
+    this.fields.set(replica, said);
     this.expiresAtMs = Math.floor(this.#now / 1000) + ANNOUNCED_MS;
-    let [mismatched, aheadUs] = [0, 0];
     for (const [field, value] of this.fields) {
-      const [, id, seen, ahead] = /^(\S+) (\d+) (\d+)$/.exec(value) ?? [];
-      if (!(Math.abs(this.#now - Number(seen)) <= ANNOUNCED_MS * 1000)) this.#clear(field);
-      else if (id !== keyId) mismatched++;
-      else if (Number(ahead) <= MAX_AHEAD_MS.fleet * 1000) aheadUs = Math.max(aheadUs, Number(ahead));
+      const seenUs = Number(/^\d+/.exec(value)?.[0] ?? Number.NaN);
+      if (!(Math.abs(this.#now - seenUs) <= ANNOUNCED_MS * 1000)) this.#clear(field);
     }
-    return ['listed', `${this.fields.size}`, `${mismatched}`, `${aheadUs}`, ...[...this.fields.keys()].slice(0, 100)];
+    return ['listed', ...[...this.fields].slice(0, MOST_COUNTED).map(([name, said]) => `${said} ${name}`)];
   }
 
   #endLease(call: string): boolean {

@@ -8,7 +8,7 @@ const names = new Names('otr', new Uint8Array(32).fill(1));
 it('names in Redis are the same in every replica with the same key, and reveal nothing of what they name', () => {
   const name = names.ofOwner('identity', 'ACCESS-KEY');
   expect(new Names('otr', new Uint8Array(32).fill(1)).ofOwner('identity', 'ACCESS-KEY')).toBe(name);
-  expect(name).toMatch(/^otr:3:[\w-]{43}$/);
+  expect(name).toMatch(/^otr:4:[\w-]{43}$/);
   expect(new Names('otr', new Uint8Array(32).fill(2)).ofOwner('identity', 'ACCESS-KEY')).not.toBe(name);
 });
 
@@ -21,7 +21,8 @@ it('names in Redis differ by identity, by access key, and by where one ends and 
     }),
   );
   expect(names.ofOwner('a', 'bc')).not.toBe(names.ofOwner('ab', 'c'));
-  expect(names.proofOf('1', 'name')).not.toBe(names.proofOf('2', 'name'));
+  expect(names.proofOf('rejected', 'name', 1)).not.toBe(names.proofOf('recovered', 'name', 1));
+  expect(names.proofOf('present', 'name', 1, 23)).not.toBe(names.proofOf('present', 'name', 12, 3));
   // Both are U+FFFD in UTF-8.
   expect(names.ofOwner('a', '\ud800')).not.toBe(names.ofOwner('a', '\ud801'));
 });

@@ -197,6 +197,29 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     expect(await run(scripts.ACQUIRE, 'k', acquire('f3'))).toMatchObject({ what: 'lead' });
   });
 
+  it('a replica is listed for as long as what it says of itself is recent, and no more are than a reply can hold', async () => {
+    const { run, model } = pair();
+    await client.flushAll();
+    const { nowUs } = await run(scripts.ANNOUNCE, 'replicas', ['first', '0 of unknown time']);
+    const ages = { first: 0, second: 299, third: 301, fourth: -299, fifth: -301 };
+    for (const [name, age] of Object.entries(ages)) {
+      await run(scripts.ANNOUNCE, 'replicas', [name, `${nowUs - age * 1_000_000} said`]);
+    }
+    const { rest } = await run(scripts.ANNOUNCE, 'replicas', ['first', '0 leaves']);
+    expect(rest.map((each) => each.split(' ').at(-1))).toEqual(['second', 'fourth']);
+    const many = Array.from(
+      { length: scripts.MOST_COUNTED + 9 },
+      (_, index) => [`r${index}`, `${nowUs} said`] as const,
+    );
+    await client.hSet('many', Object.fromEntries(many));
+    const port = fromNodeRedis(client);
+    const reply = (await port.run(scripts.ANNOUNCE, 'many', ['first', '0 leaves'])) as string[];
+    expect(reply).toHaveLength(2 + scripts.MOST_COUNTED);
+    await client.set('replicas', 'a string');
+    model.flush();
+    expect((await run(scripts.ANNOUNCE, 'replicas', ['first', `${nowUs} said`])).rest).toHaveLength(1);
+  });
+
   it('a publish without rights to the channel still stores the token and replies', async () => {
     const rights = ['~k', '+evalsha', '+eval', '+time', '+hmget', '+hset', '+hdel', '+del', '+pexpireat', '+publish'];
     await client.sendCommand(['ACL', 'SETUSER', 'poor', 'on', '>pw', 'resetchannels', ...rights]);

@@ -309,7 +309,10 @@ describe('rejections', () => {
       // The news overtakes the reply.
       const [name] = [...fleet.model.keys].find(([, record]) => record.has('v')) ?? [''];
       const names = new Names('otr', namingKeyFrom(SEALING_KEY));
-      fleet.model.tell('otr:3:wake', `${name} ${reply[2]} ${names.proofOf(`${reply[2]}`, name)}`);
+      fleet.model.tell(
+        'otr:4:wake',
+        `${name} rejected ${reply[2]} ${names.proofOf('rejected', name, Number(reply[2]))}`,
+      );
       fleet.model.run = run;
       return reply;
     };
@@ -359,12 +362,12 @@ describe('rejections', () => {
     const [{ registry }] = (await holding(fleet, 1)) as [ModelReplica];
     const [name, fields] = [...fleet.model.keys].find(([, record]) => record.has('v')) ?? ['', new Map()];
     for (const text of [
-      `${name} ${fields.get('g')}`,
-      `${name} ${fields.get('g')} forged`,
-      `${name} recovered forged`,
+      `${name} rejected ${fields.get('g')}`,
+      `${name} rejected ${fields.get('g')} forged`,
+      `${name} recovered ${fields.get('g')} forged`,
       '',
     ]) {
-      fleet.model.tell('otr:3:wake', text);
+      fleet.model.tell('otr:4:wake', text);
     }
     await settle();
     expect(registry.peek(KEY)).toBeDefined();

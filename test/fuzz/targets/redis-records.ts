@@ -94,7 +94,7 @@ class World {
       case 'delete':
         return void keys.delete(nameAt(step.at));
       case 'message':
-        return this.fleet.model.tell('otr:3:wake', `${nameAt(step.at)} ${step.text} x`);
+        return this.fleet.model.tell('otr:4:wake', `${nameAt(step.at)} ${step.text} x`);
       case 'jump':
         return this.fleet.clock.jumpWall(step.ms);
       case 'health':

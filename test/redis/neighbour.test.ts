@@ -1,0 +1,117 @@
+/** What someone with full access to the same Redis, but without keys, cannot bring about: docs/security.md. */
+
+import { expect, it } from 'vitest';
+import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
+import { settle } from '../helpers/manual-clock.ts';
+import { FleetSource, ModelFleet, type ModelReplica } from '../helpers/model-fleet.ts';
+
+const KEY = 'ACCESS-KEY-1';
+const REPLICAS = 'otr:4:replicas';
+
+const refused = new FleetSource((call) => call.fail(new OwnerTokenError('owner_refused', 'no')));
+const phaseOf = ({ registry }: ModelReplica) => registry.describe(KEY).phase;
+
+/** Both fail for the owner; then one gets a token, which ends the pause of the other. Gives the report of that. */
+async function recovery(fleet: ModelFleet, [first, second]: readonly [ModelReplica, ModelReplica]): Promise<string> {
+  const heard: string[] = [];
+  const stop = fleet.model.listen((_channel, message) => heard.push(message));
+  await fail(fleet, first, second);
+  fleet.source.script((call) => call.succeed());
+  first.registry.resume(KEY);
+  await first.registry.getToken(KEY);
+  await settle();
+  stop();
+  expect(phaseOf(second)).not.toBe('backing-off');
+  return heard.find((message) => message.includes(' recovered ')) ?? '';
+}
+
+async function fail(fleet: ModelFleet, ...replicas: readonly ModelReplica[]): Promise<void> {
+  fleet.source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no')));
+  for (const replica of replicas) {
+    replica.registry.forget(KEY);
+    await replica.registry.getToken(KEY).catch(() => {});
+    expect(phaseOf(replica)).toBe('backing-off');
+  }
+}
+
+it('a report of a recovery that somebody repeats ends no pause', async () => {
+  const fleet = new ModelFleet(refused);
+  const [first, second] = [fleet.replica(), fleet.replica()];
+  const report = await recovery(fleet, [first, second]);
+  fleet.model.flush();
+  await fail(fleet, second);
+  fleet.model.tell('otr:4:wake', report);
+  await settle();
+  expect(phaseOf(second)).toBe('backing-off');
+});
+
+it('nor does one of over a minute ago, which this replica has not heard yet', async () => {
+  for (const [afterMs, phase] of [
+    [55_000, 'empty'],
+    [65_000, 'backing-off'],
+  ] as const) {
+    const fleet = new ModelFleet(refused);
+    const report = await recovery(fleet, [fleet.replica(), fleet.replica()]);
+    await fleet.pass(afterMs, 1_000);
+    fleet.model.flush();
+    const late = fleet.replica();
+    await fail(fleet, late);
+    fleet.model.tell('otr:4:wake', report);
+    await settle();
+    expect(phaseOf(late)).toBe(phase);
+  }
+});
+
+/** Replicas that have counted each other. */
+async function counted(fleet: ModelFleet, count: number): Promise<ModelReplica[]> {
+  const all = Array.from({ length: count }, () => fleet.replica({ requestsPerSecond: 10 }));
+  await count10s(fleet, all);
+  return all;
+}
+
+async function count10s(fleet: ModelFleet, all: readonly ModelReplica[]): Promise<void> {
+  for (let round = 0; round < 6; round++) {
+    for (const { registry } of all) void registry.getToken(`count-${fleet.clock.now()}`);
+    await fleet.pass(20_000, 500);
+  }
+}
+
+it('invented replicas take no part of the quota, and no time of the fleet is ahead because of them', async () => {
+  const fleet = new ModelFleet();
+  const all = await counted(fleet, 2);
+  const listed = fleet.model.keys.get(REPLICAS) ?? new Map<string, string>();
+  const [[, announced]] = [...listed] as [[string, string]];
+  const [seenUs, keyId, , proof] = announced.split(' ');
+  const nowUs = fleet.clock.now() * 1_000;
+  for (let index = 0; index < 500; index++) {
+    listed.set(`copied-${index}`, announced);
+    listed.set(`forged-${index}`, `${nowUs} ${keyId} 0 forged`);
+    listed.set(`ahead-${index}`, `${seenUs} ${keyId} 3600000000 ${proof}`);
+    listed.set(`short-${index}`, `${nowUs}`);
+    listed.set(`odd-${index}`, 'x');
+  }
+  await count10s(fleet, all);
+  for (const { shared } of all) {
+    expect(shared.members()).toMatchObject({ count: 2, names: { length: 2 } });
+    expect(shared.stats()).toMatchObject({ replicas: 2, sharing: true });
+  }
+  const { value } = await (all[0] as ModelReplica).registry.getToken(KEY);
+  expect((await (all[1] as ModelReplica).registry.getToken(KEY)).value).toBe(value);
+});
+
+it('an announcement that somebody puts back counts for five minutes from when it was made', async () => {
+  const fleet = new ModelFleet();
+  const [left, stays] = (await counted(fleet, 2)) as [ModelReplica, ModelReplica];
+  const listed = () => fleet.model.keys.get(REPLICAS) ?? new Map<string, string>();
+  const { name } = left.shared.members();
+  const announced = listed().get(name) ?? '';
+  await left.registry.close();
+  for (let minute = 0; minute < 6; minute++) {
+    listed().set(name, announced);
+    for (let round = 0; round < 6; round++) {
+      void stays.registry.getToken(`${minute}-${round}`);
+      await fleet.pass(10_000, 500);
+    }
+  }
+  expect(stays.shared.stats().replicas).toBe(1);
+});
