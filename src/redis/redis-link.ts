@@ -75,7 +75,7 @@ export class RedisLink {
   readonly #options: RedisLinkOptions;
   readonly #pending = new Set<Promise<unknown>>();
   #probing: Promise<void> | undefined;
-  #wasConnected = false;
+  #wasReady = false;
   /** When the circuit's pause ends (monotonic); undefined while it is closed. */
   #openUntilMs: number | undefined;
 
@@ -119,9 +119,9 @@ export class RedisLink {
   async #send(operation: Operation, deadlineMs: number, isProbe = false, undo?: Undo): Promise<Reply | undefined> {
     const { clock, port } = this.#options;
     const isReady = port.isReady?.();
-    if (isReady) this.#wasConnected = true;
-    // A client that was never connected may be connecting, which it does within the deadline or not.
-    if (isReady === false && this.#wasConnected) return this.#failed({ trouble: 'connection' }, isProbe);
+    if (isReady) this.#wasReady = true;
+    // A client that was never ready may be connecting, which it does within the deadline or not. Some get replies before.
+    if (isReady === false && this.#wasReady) return this.#failed({ trouble: 'connection' }, isProbe);
     const answer = this.#answerTo(operation);
     const inTime = within(answer, deadlineMs, clock, SILENCE_MS);
     this.#pending.add(inTime);
@@ -145,7 +145,6 @@ export class RedisLink {
       const sentMs = clock.monotonic();
       const reply = replyOf(await port.run(script, key, args.map(String)));
       if (!reply) return { trouble: 'protocol_error' };
-      this.#wasConnected = true;
       this.heardAtMs = clock.monotonic();
       this.time.sample(Number(reply[1]), sentMs, this.heardAtMs);
       return reply;

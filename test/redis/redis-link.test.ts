@@ -44,6 +44,17 @@ describe('the link to Redis', () => {
     expect(call).toEqual({ settled: true, reply: undefined });
   });
 
+  it('a client that replies before it says that it is ready is no lost connection', async () => {
+    const { run, pass, sent, events } = linked(() => false);
+    run();
+    sent[0]?.resolve(OK);
+    await pass(0);
+    const next = run();
+    sent[1]?.resolve(OK);
+    await pass(0);
+    expect([next.reply, events]).toEqual([OK, []]);
+  });
+
   it('a late reply leaves the circuit to Redis closed, and a second of silence opens it', async () => {
     const { run, pass, sent, link, events } = linked();
     run();
