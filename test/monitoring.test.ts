@@ -20,8 +20,14 @@ const dashboard = read('grafana-dashboard.json');
 
 const INCIDENTS = join(ROOT, 'test/alert-rules.yaml');
 const promtool = (...args: string[]) => spawnSync('promtool', args, { encoding: 'utf8' });
-/** With `REQUIRE_PROMTOOL=1` the tests run and fail where promtool is not installed (Debian: `apt install prometheus`). */
-const noPromtool = promtool('--version').error !== undefined && process.env.REQUIRE_PROMTOOL !== '1';
+const amtool = (...args: string[]) => spawnSync('amtool', args, { encoding: 'utf8' });
+/**
+ * With `REQUIRE_PROMTOOL=1` the tests run and fail where promtool and amtool are not installed (Debian:
+ * `apt install prometheus prometheus-alertmanager`).
+ */
+const [noPromtool, noAmtool] = [promtool, amtool].map(
+  (run) => run('--version').error !== undefined && process.env.REQUIRE_PROMTOOL !== '1',
+);
 
 /** The queries on our metrics; the rules for Redis are on another exporter's. */
 const QUERIES = [
@@ -192,6 +198,43 @@ describe('the files of docs/monitoring', () => {
     const parts = ['**Means**', '**Look at**', '**Do**', '**Over when**'];
     expect(runbooks).toEqual(alerts.map(({ alert }) => ({ alert, parts })));
     expect(alerts.map(({ url }) => url)).toEqual(alerts.map(({ alert }) => `RUNBOOKS#${alert?.toLowerCase()}`));
+  });
+});
+
+describe('alertmanager-inhibit.yaml', () => {
+  const inhibit = read('alertmanager-inhibit.yaml');
+
+  it('names alerts that exist and labels that both sides have, and mutes no critical one by a warning', () => {
+    const alerts = new Map(
+      [...rules.matchAll(/- alert: (\w+)\n([\s\S]*?)labels: \{ severity: (\w+) \}/g)].map(
+        ([, alert = '', rule = '', severity]) => [alert, { rule, severity }],
+      ),
+    );
+    const pairs = inhibit.split(/^ {2}- source_matchers: /m).slice(1);
+    expect(pairs.length).toBeGreaterThan(0);
+    for (const pair of pairs) {
+      const [sources = [], targets = []] = pair
+        .split('target_matchers:')
+        .map((side) => [...side.matchAll(/alertname =~? "([^"]+)"/g)].flatMap(([, names = '']) => names.split('|')));
+      expect([sources.length > 0, targets.length > 0]).toEqual([true, true]);
+      expect([...sources, ...targets].filter((name) => !alerts.has(name))).toEqual([]);
+      expect(targets.filter((name) => sources.includes(name))).toEqual([]);
+      const severityOf = (name: string) => alerts.get(name)?.severity;
+      const mutes = sources.some((name) => severityOf(name) !== 'critical');
+      expect(mutes ? targets.filter((name) => severityOf(name) === 'critical') : []).toEqual([]);
+      const [, equal = ''] = /equal: \[([^\]]+)\]/.exec(pair) ?? [];
+      expect(equal).toMatch(/^(owner_token_registry(, instance)?|instance)$/);
+    }
+  });
+
+  it.skipIf(noAmtool)('amtool accepts it in a configuration', () => {
+    const file = join(mkdtempSync(join(tmpdir(), 'inhibit-')), 'alertmanager.yml');
+    writeFileSync(file, `route: { receiver: nobody }\nreceivers: [{ name: nobody }]\n${inhibit}`);
+    const { status, stdout, stderr } = amtool('check-config', file);
+    expect({ status, output: stdout + stderr }).toEqual({
+      status: 0,
+      output: expect.stringContaining(`${inhibit.match(/source_matchers/g)?.length} inhibit rules`),
+    });
   });
 });
 
