@@ -63,7 +63,7 @@ function seriesIn(scraped: string): Series[] {
 /** The selectors of a PromQL query, each as a test of a series. */
 function selectorsIn(query: string): [text: string, matches: (series: Series) => boolean][] {
   const found = query
-    .replace(/\b(?:by|ignoring) \([^)]*\)/g, '')
+    .replace(/\b(?:by|ignoring|on) \([^)]*\)/g, '')
     .matchAll(/(\bowner_token_\w+)?\{([^}]*)\}|\b(owner_token_\w+)/g);
   return [...found].map(([text, name, matchers = '', bare]) => {
     const conditions = [...matchers.matchAll(/(\w+)(=~|!~|!=|=)"([^"]*)"/g)].map(
