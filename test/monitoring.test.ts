@@ -43,7 +43,8 @@ interface Panel {
   title: string;
   datasource?: object;
   gridPos: { h: number; w: number; x: number; y: number };
-  targets?: { refId: string; expr: string }[];
+  targets?: { refId: string; expr: string; format?: string; instant?: boolean }[];
+  transformations?: { id: string; options: { renameByName?: Record<string, string> } }[];
 }
 
 type Series = Readonly<Record<string, string>>;
@@ -169,6 +170,23 @@ describe('the files of docs/monitoring', () => {
     expect(first.reduce((sum, { gridPos }) => sum + gridPos.w, 0)).toBe(24);
     const ungrouped = first.flatMap(({ targets = [] }) => targets).filter(({ expr }) => !/^\w+ by \(/.test(expr));
     expect(ungrouped).toEqual([]);
+  });
+
+  it('the dashboard has a table of all replicas: its queries give one row for each, and each has a column with a name', () => {
+    const tables = (JSON.parse(dashboard).panels as Panel[]).filter(({ type }) => type === 'table');
+    expect(tables.map(({ title }) => title)).toEqual(['Replicas, one row each']);
+    const [{ targets = [], transformations = [] } = {} as Panel] = tables;
+    expect(transformations.map(({ id }) => id)).toEqual(['merge', 'organize']);
+    const columns = targets.map(({ refId }) => `Value #${refId}`);
+    expect(Object.keys(transformations[1]?.options.renameByName ?? {})).toEqual([
+      'owner_token_registry',
+      'instance',
+      ...columns,
+    ]);
+    for (const { expr, format, instant } of targets) {
+      expect([format, instant]).toEqual(['table', true]);
+      expect(expr).toMatch(/^(max|sum) by \(owner_token_registry, instance\) \(/);
+    }
   });
 
   it.skipIf(noPromtool)('promtool parses the query of every panel of the dashboard', () => {
