@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { posix } from 'node:path';
 
 /** Unpacked: with the dependencies, which take 4.56 MB, it is at most 6 MB. */
 const MAX_BYTES = 1_440_000;
@@ -25,6 +26,24 @@ const allowed =
   /^package\/(dist\/.*\.(c?js|d\.c?ts|txt)|docs\/.*\.(md|[cm]js|json|yaml)|package\.json|(README|CHANGELOG|SECURITY)\.md|LICENSE)$/;
 assert.deepEqual(
   files.filter((path) => !allowed.test(path)),
+  [],
+);
+/** What the README says is left out. Every other link of a packed page leads to a packed file. */
+const leftOut =
+  /^package\/(docs\/(api|arena|behaviour-board|performance)\.md|docs\/internals\/.*|docs\/.*\.svg|CONTRIBUTING\.md)$/;
+const links = files
+  .filter((path) => path.endsWith('.md'))
+  .flatMap((path) => {
+    const prose = execFileSync('tar', ['-xzOf', tarball, path], { encoding: 'utf8' }).replace(/^```.*?^```/gms, '');
+    const targets = [...prose.matchAll(/\]\((?![a-z]+:|#)([^)#\s]+)/g)].map(([, target]) => target);
+    return targets.map((target) => posix.join(posix.dirname(path), target));
+  });
+assert.ok(links.length > 100);
+assert.deepEqual(
+  links.filter(
+    (link) =>
+      !leftOut.test(link) && !files.some((path) => path === link || path.startsWith(`${link.replace(/\/$/, '')}/`)),
+  ),
   [],
 );
 const needed = [

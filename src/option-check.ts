@@ -4,6 +4,7 @@
  */
 
 import { OwnerTokenError } from './errors/owner-token-error.ts';
+import { nearest } from './nearest.ts';
 import { property } from './own-property.ts';
 
 /** What an option may be, and its default. A test compares the docs and the doc comments with it. */
@@ -103,9 +104,11 @@ export function invalidOptions(subject: string, problems: readonly string[]): Ow
   return new OwnerTokenError('invalid_options', `${subject}: invalid options:${list}`);
 }
 
-/** The problem of a name that is no option. */
+/** The problem of a name that is no option. For a mistyped one, it names the nearest. */
 export function unknownOption(name: string, known: readonly string[]): string {
-  return `${printable(name)}: unknown option; expected one of ${known.join(', ')}`;
+  const near = nearest(name, known);
+  const hint = near === undefined ? '' : `; did you mean ${near}?`;
+  return `${printable(name)}: unknown option; expected one of ${known.join(', ')}${hint}`;
 }
 
 /** A name is shown only if it consists of letters: a secret may have been spread into the options by mistake. */

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { referenceOf } from '../docs/site/reference.mjs';
 import { ENDPOINT_OPTIONS } from '../src/endpoint/options.ts';
 import { ERROR_CODES, ERRORS } from '../src/errors/owner-token-error.ts';
+import { OwnerTokenRegistry, TokenEndpoint } from '../src/index.ts';
 import type { OptionRule } from '../src/option-check.ts';
 import { METRICS } from '../src/otel/metrics.ts';
 import { SHARING_EVENTS } from '../src/redis/diagnostics.ts';
@@ -106,6 +107,23 @@ describe('examples', () => {
 describe('recipes', () => {
   it.each(recipes)('the recipe of $place is the recipe without its types', async ({ file, code }) => {
     await expect(code).toMatchFileSnapshot(file);
+  });
+
+  it.each([
+    ['the token service hangs', { kind: 'silence' }],
+    ['the API hangs', { kind: 'silence', target: { path: 'echo' } }],
+  ] as const)('blame neither side for a call that ends at its deadline while %s', async (_, fault) => {
+    const { answerOf } = await import(join(ROOT, 'docs/examples/recipes/answer.mjs'));
+    await using sandbox = await startSandbox();
+    const { url: baseUrl, clientId, clientSecret, accessKeys } = sandbox;
+    await using registry = new OwnerTokenRegistry({ source: new TokenEndpoint({ baseUrl, clientId, clientSecret }) });
+    sandbox.faults.add(fault);
+    const deadline = new AbortController();
+    vi.spyOn(AbortSignal, 'timeout').mockReturnValue(deadline.signal);
+    const answer = answerOf(registry.ownerFetch(accessKeys[0] ?? ''), `${baseUrl}/echo`, () => {});
+    await vi.waitFor(() => expect(sandbox.faults.list()[0]?.hits).toBe(1));
+    deadline.abort(new DOMException('the deadline', 'TimeoutError'));
+    expect(await answer).toMatchObject({ status: 504, body: '{"error":"timeout"}' });
   });
 });
 

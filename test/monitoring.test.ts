@@ -20,8 +20,14 @@ const dashboard = read('grafana-dashboard.json');
 
 const INCIDENTS = join(ROOT, 'test/alert-rules.yaml');
 const promtool = (...args: string[]) => spawnSync('promtool', args, { encoding: 'utf8' });
-/** With `REQUIRE_PROMTOOL=1` the tests run and fail where promtool is not installed (Debian: `apt install prometheus`). */
-const noPromtool = promtool('--version').error !== undefined && process.env.REQUIRE_PROMTOOL !== '1';
+const amtool = (...args: string[]) => spawnSync('amtool', args, { encoding: 'utf8' });
+/**
+ * With `REQUIRE_PROMTOOL=1` the tests run and fail where promtool and amtool are not installed (Debian:
+ * `apt install prometheus prometheus-alertmanager`).
+ */
+const [noPromtool, noAmtool] = [promtool, amtool].map(
+  (run) => run('--version').error !== undefined && process.env.REQUIRE_PROMTOOL !== '1',
+);
 
 /** The queries on our metrics; the rules for Redis are on another exporter's. */
 const QUERIES = [
@@ -37,7 +43,8 @@ interface Panel {
   title: string;
   datasource?: object;
   gridPos: { h: number; w: number; x: number; y: number };
-  targets?: { refId: string; expr: string }[];
+  targets?: { refId: string; expr: string; format?: string; instant?: boolean }[];
+  transformations?: { id: string; options: { renameByName?: Record<string, string> } }[];
 }
 
 type Series = Readonly<Record<string, string>>;
@@ -57,7 +64,7 @@ function seriesIn(scraped: string): Series[] {
 /** The selectors of a PromQL query, each as a test of a series. */
 function selectorsIn(query: string): [text: string, matches: (series: Series) => boolean][] {
   const found = query
-    .replace(/\b(?:by|ignoring) \([^)]*\)/g, '')
+    .replace(/\b(?:by|ignoring|on) \([^)]*\)/g, '')
     .matchAll(/(\bowner_token_\w+)?\{([^}]*)\}|\b(owner_token_\w+)/g);
   return [...found].map(([text, name, matchers = '', bare]) => {
     const conditions = [...matchers.matchAll(/(\w+)(=~|!~|!=|=)"([^"]*)"/g)].map(
@@ -165,6 +172,23 @@ describe('the files of docs/monitoring', () => {
     expect(ungrouped).toEqual([]);
   });
 
+  it('the dashboard has a table of all replicas: its queries give one row for each, and each has a column with a name', () => {
+    const tables = (JSON.parse(dashboard).panels as Panel[]).filter(({ type }) => type === 'table');
+    expect(tables.map(({ title }) => title)).toEqual(['Replicas, one row each']);
+    const [{ targets = [], transformations = [] } = {} as Panel] = tables;
+    expect(transformations.map(({ id }) => id)).toEqual(['merge', 'organize']);
+    const columns = targets.map(({ refId }) => `Value #${refId}`);
+    expect(Object.keys(transformations[1]?.options.renameByName ?? {})).toEqual([
+      'owner_token_registry',
+      'instance',
+      ...columns,
+    ]);
+    for (const { expr, format, instant } of targets) {
+      expect([format, instant]).toEqual(['table', true]);
+      expect(expr).toMatch(/^(max|sum) by \(owner_token_registry, instance\) \(/);
+    }
+  });
+
   it.skipIf(noPromtool)('promtool parses the query of every panel of the dashboard', () => {
     const records = QUERIES.filter(([name]) => name.startsWith('the panel')).map(([, expr], at) => ({
       record: `panel_${at}`,
@@ -192,6 +216,43 @@ describe('the files of docs/monitoring', () => {
     const parts = ['**Means**', '**Look at**', '**Do**', '**Over when**'];
     expect(runbooks).toEqual(alerts.map(({ alert }) => ({ alert, parts })));
     expect(alerts.map(({ url }) => url)).toEqual(alerts.map(({ alert }) => `RUNBOOKS#${alert?.toLowerCase()}`));
+  });
+});
+
+describe('alertmanager-inhibit.yaml', () => {
+  const inhibit = read('alertmanager-inhibit.yaml');
+
+  it('names alerts that exist and labels that both sides have, and mutes no critical one by a warning', () => {
+    const alerts = new Map(
+      [...rules.matchAll(/- alert: (\w+)\n([\s\S]*?)labels: \{ severity: (\w+) \}/g)].map(
+        ([, alert = '', rule = '', severity]) => [alert, { rule, severity }],
+      ),
+    );
+    const pairs = inhibit.split(/^ {2}- source_matchers: /m).slice(1);
+    expect(pairs.length).toBeGreaterThan(0);
+    for (const pair of pairs) {
+      const [sources = [], targets = []] = pair
+        .split('target_matchers:')
+        .map((side) => [...side.matchAll(/alertname =~? "([^"]+)"/g)].flatMap(([, names = '']) => names.split('|')));
+      expect([sources.length > 0, targets.length > 0]).toEqual([true, true]);
+      expect([...sources, ...targets].filter((name) => !alerts.has(name))).toEqual([]);
+      expect(targets.filter((name) => sources.includes(name))).toEqual([]);
+      const severityOf = (name: string) => alerts.get(name)?.severity;
+      const mutes = sources.some((name) => severityOf(name) !== 'critical');
+      expect(mutes ? targets.filter((name) => severityOf(name) === 'critical') : []).toEqual([]);
+      const [, equal = ''] = /equal: \[([^\]]+)\]/.exec(pair) ?? [];
+      expect(equal).toMatch(/^(owner_token_registry(, instance)?|instance)$/);
+    }
+  });
+
+  it.skipIf(noAmtool)('amtool accepts it in a configuration', () => {
+    const file = join(mkdtempSync(join(tmpdir(), 'inhibit-')), 'alertmanager.yml');
+    writeFileSync(file, `route: { receiver: nobody }\nreceivers: [{ name: nobody }]\n${inhibit}`);
+    const { status, stdout, stderr } = amtool('check-config', file);
+    expect({ status, output: stdout + stderr }).toEqual({
+      status: 0,
+      output: expect.stringContaining(`${inhibit.match(/source_matchers/g)?.length} inhibit rules`),
+    });
   });
 });
 

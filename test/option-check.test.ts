@@ -72,9 +72,21 @@ describe('a check of options', () => {
     }
   });
 
+  it('names the option that a mistyped name is nearest to, also where the name itself is not shown', () => {
+    const list = 'unknown option; expected one of size, name, hook, other, inner';
+    expect(problemsOf({ sise: 1 })).toEqual([`sise: ${list}; did you mean size?`]);
+    expect(problemsOf({ INNER: 1 })).toEqual([`INNER: ${list}; did you mean inner?`]);
+    expect(problemsOf({ 'oth-er': 1 })).toEqual([
+      `(a name with characters other than letters): ${list}; did you mean other?`,
+    ]);
+    expect(problemsOf({ colour: 1 })).toEqual([`colour: ${list}`]);
+  });
+
   it('checks options inside options, whose problems are its own', () => {
     expect(problemsOf({ inner: 7 })).toEqual(['inner: expected an object']);
-    expect(problemsOf({ inner: { dept: 1 } })).toEqual(['inner.dept: unknown option; expected one of depth']);
+    expect(problemsOf({ inner: { dept: 1 } })).toEqual([
+      'inner.dept: unknown option; expected one of depth; did you mean depth?',
+    ]);
     expect(problemsOf({ inner: { depth: null } })).toEqual(['inner.depth: expected an object']);
   });
 });

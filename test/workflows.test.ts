@@ -18,6 +18,12 @@ it.each(workflows)('$name grants rights to single jobs only', ({ head }) => {
   expect(head).toMatch(/^permissions: \{\}$/m);
 });
 
+it.each(workflows)('$name pins every action to a commit', ({ jobs }) => {
+  const actions = jobs.flatMap((job) => job.match(/uses: .*/g) ?? []);
+  expect(actions.length).toBeGreaterThan(0);
+  expect(actions.filter((action) => !/@[\da-f]{40}$/.test(action))).toEqual([]);
+});
+
 it('one job may publish: it installs nothing, checks nothing out and runs no script of a package', () => {
   const jobs = workflows.flatMap((workflow) => workflow.jobs);
   const publishing = jobs.filter((job) => /id-token: *write|write-all|secrets\.|npm publish/.test(job));

@@ -18,7 +18,8 @@ const server = http.createServer(async (request, response) => {
     const status = apiResponse.status === 401 ? 502 : apiResponse.status; // a 401 of yours would log your caller out
     response.writeHead(status, { 'content-type': 'application/json' }).end(body);
   } catch (error) {
-    // Without a token: an OwnerTokenError. Without a response of the API, or not in time: what fetch throws.
+    // Not in time, whichever of the two services it was: the signal's error. Without a token: an OwnerTokenError.
+    if (error.name === 'TimeoutError') return response.writeHead(504).end('timeout');
     if (!isOwnerTokenError(error)) return response.writeHead(502).end('api_unreachable');
     if (!error.retryable) return response.writeHead(502).end(error.code);
     const waitMs = (error.retryAtMs ?? Date.now() + 1000) - Date.now();

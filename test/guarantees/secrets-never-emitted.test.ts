@@ -303,11 +303,11 @@ describe('G3', () => {
         code: 'invalid_options',
         message: [
           'OwnerTokenRegistry: invalid options:',
-          `  - maxOwner: unknown option; expected one of ${Object.keys(REGISTRY_OPTIONS).join(', ')}`,
+          `  - maxOwner: unknown option; expected one of ${Object.keys(REGISTRY_OPTIONS).join(', ')}; did you mean maxOwners?`,
           '  - source: expected a TokenSource, such as a TokenEndpoint',
           '  - concurrency: expected an integer from 1 to 10000',
-          '  - calls.fetsh: unknown option; expected one of allowedOrigins, present, fetch',
-          '  - pauses.ownr: unknown option; expected one of owner, client, endpoint',
+          '  - calls.fetsh: unknown option; expected one of allowedOrigins, present, fetch; did you mean fetch?',
+          '  - pauses.ownr: unknown option; expected one of owner, client, endpoint; did you mean owner?',
         ].join('\n'),
       }),
     );

@@ -172,7 +172,11 @@ describe('options', () => {
     ['ownerLabel', 'x', 'ownerLabel: expected a function'],
     ['random', 0.5, 'random: expected a function'],
     ['pauses', 5, 'pauses: expected an object'],
-    ['pauses', { owners: {} }, 'pauses.owners: unknown option; expected one of owner, client, endpoint'],
+    [
+      'pauses',
+      { owners: {} },
+      'pauses.owners: unknown option; expected one of owner, client, endpoint; did you mean owner?',
+    ],
     ['pauses', { owner: { baseMs: 0.5, capMs: 5 } }, BASE],
     ['pauses', { owner: { baseMs: 3_600_001, capMs: 86_400_000 } }, BASE],
     ['pauses', { owner: { baseMs: '5', capMs: 5 } }, BASE],
@@ -183,7 +187,7 @@ describe('options', () => {
     [
       'calls',
       { allowedOrigin: [] },
-      'calls.allowedOrigin: unknown option; expected one of allowedOrigins, present, fetch',
+      'calls.allowedOrigin: unknown option; expected one of allowedOrigins, present, fetch; did you mean allowedOrigins?',
     ],
   ])('the option %s may not be %j', (name, value, problem) => {
     expect(problemsOf({ [name]: value })).toEqual([problem]);

@@ -15,7 +15,9 @@ export async function answerOf(call, url, warn) {
 }
 
 export function answerTo(error) {
-  // The API did not respond, or not in time: `fetch` rejects with errors of its own.
+  // The token service or the API: whichever did not respond in time.
+  if (error instanceof Error && error.name === 'TimeoutError') return jsonAnswer(504, { error: 'timeout' });
+  // The API cannot be reached: `fetch` rejects with errors of its own.
   if (!isOwnerTokenError(error)) return jsonAnswer(502, { error: 'api_unreachable' });
   if (!error.retryable) return jsonAnswer(502, { error: error.code });
   // The service's rate limit becomes a 503 too: 429 would blame your caller.

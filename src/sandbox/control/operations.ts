@@ -2,12 +2,12 @@ import * as v from 'valibot';
 import * as actions from '../state/actions.ts';
 import { factsOf } from '../state/facts.ts';
 import { ACTIVE_FAULT, FAULT_RULE } from '../state/fault-rules.ts';
-import { KINDS, OUTCOMES } from '../state/ledger-entry.ts';
+import { FILTER } from '../state/ledger-entry.ts';
 import { NotFound } from '../state/problems.ts';
 import { PROFILE, PROFILE_CHANGES } from '../state/profile.ts';
 import { finishScenario, startScenario } from '../state/scenario-run.ts';
 import { SCENARIOS } from '../state/scenarios.ts';
-import { boolean, count, maybe, number, object, oneOf, type Schema, string } from '../state/schema.ts';
+import { boolean, count, maybe, number, object, type Schema, string } from '../state/schema.ts';
 import type { World } from '../state/world.ts';
 import { openapiDocument } from './openapi.ts';
 import { type Operation, operation, Status, Stream } from './operation.ts';
@@ -63,13 +63,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     'GET /api/requests',
     'The last requests, oldest first: at most 1,000 unless `limit` says otherwise.',
     {
-      query: object({
-        kind: maybe(oneOf(KINDS)),
-        owner: maybe(string),
-        outcome: maybe(oneOf(OUTCOMES)),
-        wasted: maybe(boolean),
-        limit: maybe(number),
-      }),
+      query: object({ ...FILTER.entries, limit: maybe(number) }),
       answer: v.array(shapes.LedgerEntry),
     },
     ({ world }, { query: { limit = 1000, ...filter } }) => world.ledger.entries(filter).slice(-Math.max(1, limit)),

@@ -1,5 +1,7 @@
 /** What the ledger holds: one entry per request, with ids and fingerprints, never a secret. */
 
+import { boolean, maybe, object, oneOf, string } from './schema.ts';
+
 /**
  * What a request was for: a token, the echo resource, or any other path.
  *
@@ -116,7 +118,7 @@ export type LedgerFacts = Pick<LedgerEntry, 'kind' | 'method' | 'app' | 'owner' 
   Partial<Pick<LedgerEntry, 'token' | 'tokenExpiresAtMs' | 'wasted'>>;
 
 /**
- * Selects requests. An absent member matches all.
+ * Selects requests. An absent member matches all; an unknown member or value is refused.
  *
  * @example
  * ```ts
@@ -134,6 +136,14 @@ export interface LedgerFilter {
   /** Whether the owner already had a good token. */
   wasted?: boolean;
 }
+
+/** What a {@link LedgerFilter} may hold. */
+export const FILTER = object({
+  kind: maybe(oneOf(KINDS)),
+  owner: maybe(string),
+  outcome: maybe(oneOf(OUTCOMES)),
+  wasted: maybe(boolean),
+});
 
 /**
  * Counts of requests.

@@ -3,7 +3,16 @@
  * secret, and nothing of a body, header or path that a client made up.
  */
 
-import type { LedgerEntry, LedgerFacts, LedgerFilter, LedgerSummary, Outcome, SandboxLedger } from './ledger-entry.ts';
+import {
+  FILTER,
+  type LedgerEntry,
+  type LedgerFacts,
+  type LedgerFilter,
+  type LedgerSummary,
+  type Outcome,
+  type SandboxLedger,
+} from './ledger-entry.ts';
+import { checked } from './schema.ts';
 import { matches, Tallies } from './tallies.ts';
 import { Timeline } from './timeline.ts';
 
@@ -93,14 +102,15 @@ export class Ledger implements SandboxLedger {
   }
 
   count(filter: LedgerFilter = {}): number {
-    return this.#tallies.total(filter);
+    return this.#tallies.total(checkedFilter(filter));
   }
 
   get wasted(): number {
     return this.count({ kind: 'token', wasted: true });
   }
 
-  entries(filter: LedgerFilter = {}): LedgerEntry[] {
+  entries(wanted: LedgerFilter = {}): LedgerEntry[] {
+    const filter = checkedFilter(wanted);
     const oldest = Math.max(0, this.#lastId - this.#capacity);
     const found: LedgerEntry[] = [];
     for (let index = oldest; index < this.#lastId; index++) {
@@ -121,7 +131,7 @@ export class Ledger implements SandboxLedger {
   }
 
   summary(filter: LedgerFilter = {}): LedgerSummary {
-    return this.#tallies.summary(filter);
+    return this.#tallies.summary(checkedFilter(filter));
   }
 
   clear(): void {
@@ -142,6 +152,9 @@ export class Ledger implements SandboxLedger {
     this.timeline.count(entry, by);
   }
 }
+
+/** Throws for a mistyped name, which would otherwise match every request. */
+const checkedFilter = (filter: LedgerFilter): LedgerFilter => checked('ledger filter', FILTER, filter);
 
 /** A request that was added, with what may still be recorded about it. */
 export interface OpenEntry {

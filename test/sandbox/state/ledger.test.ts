@@ -28,6 +28,25 @@ describe('Ledger', () => {
     expect([ledger.count(), ledger.entries().map(({ id }) => id)]).toEqual([1, [2]]);
   });
 
+  it.each([
+    [
+      'count',
+      { knd: 'token' },
+      'knd: unknown option; expected one of kind, owner, outcome, wasted; did you mean kind?',
+    ],
+    ['entries', { owners: 'owner-001' }, 'owners: unknown option; expected one of kind, owner, outcome, wasted'],
+    ['summary', { outcome: 'isued' }, 'did you mean issued?'],
+  ] as const)(
+    '%s refuses a filter with a mistyped name or value, and says which there are',
+    (method, filter, problem) => {
+      const ledger = new Ledger(new ManualClock(), 10);
+      ledger.open(REQUEST).close('issued');
+      expect(() => ledger[method](filter as object)).toThrow('ledger filter: invalid options:');
+      expect(() => ledger[method](filter as object)).toThrow(problem);
+      expect(ledger.count({ kind: undefined, owner: 'owner-001' } as object)).toBe(1);
+    },
+  );
+
   it('the ledger gives copies', () => {
     const ledger = new Ledger(new ManualClock(), 10);
     ledger.open(REQUEST).close('issued');
