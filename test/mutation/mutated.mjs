@@ -9,7 +9,7 @@ const inGuarantees = [
  * theirs below `test`: those that notice most come first. What acts shows only in what callers, the source and the logs see.
  */
 export const MUTATED = {
-  'registry/requests': [...inRegistry, ...inGuarantees],
+  'registry/requests': ['registry/requests', ...inRegistry, ...inGuarantees],
   'registry/lasting-tokens': ['registry/lasting-tokens'],
   'registry/slot': ['registry/slot'],
   'registry/queue': ['registry/queue'],
