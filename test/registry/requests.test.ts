@@ -42,6 +42,23 @@ describe('a call with a rejected token', () => {
     expect((await call).value).toBe('token-3-of-a');
   });
 
+  it('waits for the answer once its request is sent, also if another call joined it in the queue', async () => {
+    const { registry, clock, source } = answering({ requestsPerSecond: 2 });
+    const token = await registry.getToken('a');
+    clock.advance(1_000);
+    await registry.getToken('b');
+    source.script(undefined);
+    registry.reject('a', token);
+    const calls = [registry.getToken('a'), registry.getToken('a')];
+    clock.advance(500);
+    await settle();
+    expect(source.countFor('a')).toBe(2);
+    clock.advance(5_000);
+    expect(await Promise.all(calls.map(isSettled))).toEqual([false, false]);
+    source.call(-1).succeed();
+    for (const call of calls) expect((await call).value).toBe('token-3-of-a');
+  });
+
   it('gets it if its retry waits for its turn until a second after the call', async () => {
     const { registry, clock, source } = answering({ requestsPerSecond: 0.5 });
     for (const key of keys(10)) await asTimePasses(registry.getToken(key), clock, 500);
@@ -162,4 +179,47 @@ it('a request that fails again after its retry has failed, whatever is left of t
   source.script((call) => call.fail(down()));
   await asTimePasses(errorOf(registry.getToken('a')), clock, 50);
   expect(source.countFor('a')).toBe(2);
+});
+
+it('forgetAll forgets the canaries, so that three failures are no reason to blame the service', async () => {
+  const { registry, source } = answering({});
+  await registry.getToken('canary');
+  registry.forgetAll();
+  source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no', { status: 401 })));
+  for (const key of keys(4)) expect((await errorOf(registry.getToken(key))).failureScope).toBe('owner');
+});
+
+it('forgetAll leaves a circuit open', async () => {
+  const { registry, source } = scripted();
+  const outage = { failureScope: 'endpoint' } as const;
+  source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down', outage)));
+  await errorOf(registry.getToken('a'));
+  registry.forgetAll();
+  expect(registry.stats().pauses.endpoint?.code).toBe('endpoint_unavailable');
+});
+
+it('close rejects 128 callers in each turn of the event loop', async () => {
+  const { registry, clock } = scripted({ concurrency: 1 });
+  const calls = keys(300).map((key) => errorOf(registry.getToken(key)));
+  await settle();
+  const closed = registry.close({ timeoutMs: 1 });
+  expect(registry.stats().waiting).toBe(172);
+  for (let part = 0; part < 4; part++) {
+    await settle();
+    clock.advance(1);
+  }
+  await closed;
+  expect(new Set((await Promise.all(calls)).map(({ code }) => code))).toEqual(new Set(['closed']));
+});
+
+it('a request that says nothing again has failed', async () => {
+  const { registry, clock, source } = scripted();
+  const call = registry.getToken('a');
+  for (const index of [0, 1]) {
+    await settle();
+    clock.suspend(3_600_000);
+    source.call(index).fail(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }));
+  }
+  expect((await errorOf(call)).code).toBe('endpoint_unavailable');
+  expect(source.calls).toHaveLength(2);
 });
