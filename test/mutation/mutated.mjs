@@ -1,7 +1,7 @@
 const inRegistry = ['registry', 'lasting-tokens', 'scheduler'].map((name) => `registry/${name}`);
 const inGuarantees = [
   ...['single-flight', 'hangs-and-cancellation', 'request-signals', 'rejected-tokens', 'api-outages', 'mixed-answers'],
-  ...['async-context', 'time', 'registry-life-cycle'],
+  ...['async-context', 'time', 'registry-life-cycle', 'long-queues'],
 ].map((name) => `guarantees/${name}`);
 
 /**

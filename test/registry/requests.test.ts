@@ -181,37 +181,6 @@ it('a request that fails again after its retry has failed, whatever is left of t
   expect(source.countFor('a')).toBe(2);
 });
 
-it('forgetAll forgets the canaries, so that three failures are no reason to blame the service', async () => {
-  const { registry, source } = answering({});
-  await registry.getToken('canary');
-  registry.forgetAll();
-  source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no', { status: 401 })));
-  for (const key of keys(4)) expect((await errorOf(registry.getToken(key))).failureScope).toBe('owner');
-});
-
-it('forgetAll leaves a circuit open', async () => {
-  const { registry, source } = scripted();
-  const outage = { failureScope: 'endpoint' } as const;
-  source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down', outage)));
-  await errorOf(registry.getToken('a'));
-  registry.forgetAll();
-  expect(registry.stats().pauses.endpoint?.code).toBe('endpoint_unavailable');
-});
-
-it('close rejects 128 callers in each turn of the event loop', async () => {
-  const { registry, clock } = scripted({ concurrency: 1 });
-  const calls = keys(300).map((key) => errorOf(registry.getToken(key)));
-  await settle();
-  const closed = registry.close({ timeoutMs: 1 });
-  expect(registry.stats().waiting).toBe(172);
-  for (let part = 0; part < 4; part++) {
-    await settle();
-    clock.advance(1);
-  }
-  await closed;
-  expect(new Set((await Promise.all(calls)).map(({ code }) => code))).toEqual(new Set(['closed']));
-});
-
 it('a request that says nothing again has failed', async () => {
   const { registry, clock, source } = scripted();
   const call = registry.getToken('a');
