@@ -1,7 +1,8 @@
 /** The life of a token request beside what the guarantees say of it, as the source and its callers see it. */
 
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError } from '../../src/index.ts';
+import { OwnerTokenError, type RequestMessage } from '../../src/index.ts';
 import { asTimePasses, settle } from '../helpers/manual-clock.ts';
 import { errorOf, isSettled, keys, scripted, shut } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
@@ -191,4 +192,20 @@ it('a request that says nothing again has failed', async () => {
   }
   expect((await errorOf(call)).code).toBe('endpoint_unavailable');
   expect(source.calls).toHaveLength(2);
+});
+
+it('a call’s request that is the trial of an open circuit is not reported as a canary', async () => {
+  const { registry, clock, source } = scripted();
+  const outage = { failureScope: 'endpoint', retryAfterMs: 2_000 } as const;
+  source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down', outage)));
+  await errorOf(registry.getToken('a'));
+  clock.advance(2_000);
+  source.script((call) => call.succeed());
+  const messages: RequestMessage[] = [];
+  const observe = (message: unknown) => void messages.push(message as RequestMessage);
+  subscribe('tracing:owner-token-registry:request:asyncEnd', observe);
+  await registry.getToken('b');
+  unsubscribe('tracing:owner-token-registry:request:asyncEnd', observe);
+  expect(messages).toHaveLength(1);
+  expect(messages[0]?.canary).toBeUndefined();
 });
