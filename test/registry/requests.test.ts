@@ -26,23 +26,6 @@ describe('a call with a rejected token', () => {
     expect((await call).value).toBe('token-3-of-a');
   });
 
-  it('waits for the answer once its request is sent, however long it was queued', async () => {
-    const { registry, clock, source } = answering({ requestsPerSecond: 2 });
-    const token = await registry.getToken('a');
-    clock.advance(1_000);
-    await registry.getToken('b');
-    source.script(undefined);
-    registry.reject('a', token);
-    const call = registry.getToken('a');
-    clock.advance(500);
-    await settle();
-    expect(source.countFor('a')).toBe(2);
-    clock.advance(5_000);
-    expect(await isSettled(call)).toBe(false);
-    source.call(-1).succeed();
-    expect((await call).value).toBe('token-3-of-a');
-  });
-
   it('waits for the answer once its request is sent, also if another call joined it in the queue', async () => {
     const { registry, clock, source } = answering({ requestsPerSecond: 2 });
     const token = await registry.getToken('a');
