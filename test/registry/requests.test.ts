@@ -132,6 +132,14 @@ it('forgetAll forgets which owners failed, so that one more failure is no reason
   expect((await errorOf(registry.getToken('key-10'))).failureScope).toBe('owner');
 });
 
+it('forgetAll forgets the canaries, so that three failures are no reason to blame the service', async () => {
+  const { registry, source } = answering({});
+  await registry.getToken('canary');
+  registry.forgetAll();
+  source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no', { status: 401 })));
+  for (const key of keys(4)) expect((await errorOf(registry.getToken(key))).failureScope).toBe('owner');
+});
+
 it('a refused call counts for its owner if that pause ends later than the open circuit’s', async () => {
   const { registry, source } = scripted();
   source.script((call) => call.fail(new OwnerTokenError('rate_limited', 'later', { retryAfterMs: 60_000 })));
