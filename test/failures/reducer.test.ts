@@ -312,6 +312,11 @@ describe('the scope of a failure, and its owner’s pause', () => {
       ['client', undefined, undefined],
     ],
     [
+      'a failure put at the client while the endpoint’s circuit is open',
+      () => open().fails('z', down({ failureScope: 'client' })),
+      ['client', undefined, undefined],
+    ],
+    [
       'a failure put at its owner while the circuit is open',
       () => open().fails('z', down({ failureScope: 'owner' })),
       ['owner', 'endpoint_unavailable', 1_000],

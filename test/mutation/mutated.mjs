@@ -1,7 +1,7 @@
 const inRegistry = ['registry', 'lasting-tokens', 'scheduler'].map((name) => `registry/${name}`);
 const inGuarantees = [
   ...['single-flight', 'hangs-and-cancellation', 'request-signals', 'rejected-tokens', 'api-outages', 'mixed-answers'],
-  ...['async-context', 'time', 'registry-life-cycle'],
+  ...['async-context', 'time', 'registry-life-cycle', 'long-queues'],
 ].map((name) => `guarantees/${name}`);
 
 /**
@@ -9,7 +9,7 @@ const inGuarantees = [
  * theirs below `test`: those that notice most come first. What acts shows only in what callers, the source and the logs see.
  */
 export const MUTATED = {
-  'registry/requests': [...inRegistry, ...inGuarantees],
+  'registry/requests': ['registry/requests', ...inRegistry, ...inGuarantees],
   'registry/lasting-tokens': ['registry/lasting-tokens'],
   'registry/slot': ['registry/slot'],
   'registry/queue': ['registry/queue'],

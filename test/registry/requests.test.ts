@@ -1,7 +1,8 @@
 /** The life of a token request beside what the guarantees say of it, as the source and its callers see it. */
 
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError } from '../../src/index.ts';
+import { OwnerTokenError, type RequestMessage } from '../../src/index.ts';
 import { asTimePasses, settle } from '../helpers/manual-clock.ts';
 import { errorOf, isSettled, keys, scripted, shut } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
@@ -25,21 +26,21 @@ describe('a call with a rejected token', () => {
     expect((await call).value).toBe('token-3-of-a');
   });
 
-  it('waits for the answer once its request is sent, however long it was queued', async () => {
+  it('waits for the answer once its request is sent, also if another call joined it in the queue', async () => {
     const { registry, clock, source } = answering({ requestsPerSecond: 2 });
     const token = await registry.getToken('a');
     clock.advance(1_000);
     await registry.getToken('b');
     source.script(undefined);
     registry.reject('a', token);
-    const call = registry.getToken('a');
+    const calls = [registry.getToken('a'), registry.getToken('a')];
     clock.advance(500);
     await settle();
     expect(source.countFor('a')).toBe(2);
     clock.advance(5_000);
-    expect(await isSettled(call)).toBe(false);
+    expect(await Promise.all(calls.map(isSettled))).toEqual([false, false]);
     source.call(-1).succeed();
-    expect((await call).value).toBe('token-3-of-a');
+    for (const call of calls) expect((await call).value).toBe('token-3-of-a');
   });
 
   it('gets it if its retry waits for its turn until a second after the call', async () => {
@@ -131,6 +132,14 @@ it('forgetAll forgets which owners failed, so that one more failure is no reason
   expect((await errorOf(registry.getToken('key-10'))).failureScope).toBe('owner');
 });
 
+it('forgetAll forgets the canaries, so that three failures are no reason to blame the service', async () => {
+  const { registry, source } = answering({});
+  await registry.getToken('canary');
+  registry.forgetAll();
+  source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no', { status: 401 })));
+  for (const key of keys(4)) expect((await errorOf(registry.getToken(key))).failureScope).toBe('owner');
+});
+
 it('a refused call counts for its owner if that pause ends later than the open circuit’s', async () => {
   const { registry, source } = scripted();
   source.script((call) => call.fail(new OwnerTokenError('rate_limited', 'later', { retryAfterMs: 60_000 })));
@@ -162,4 +171,32 @@ it('a request that fails again after its retry has failed, whatever is left of t
   source.script((call) => call.fail(down()));
   await asTimePasses(errorOf(registry.getToken('a')), clock, 50);
   expect(source.countFor('a')).toBe(2);
+});
+
+it('a request that says nothing again has failed', async () => {
+  const { registry, clock, source } = scripted();
+  const call = registry.getToken('a');
+  for (const index of [0, 1]) {
+    await settle();
+    clock.suspend(3_600_000);
+    source.call(index).fail(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }));
+  }
+  expect((await errorOf(call)).code).toBe('endpoint_unavailable');
+  expect(source.calls).toHaveLength(2);
+});
+
+it('a call’s request that is the trial of an open circuit is not reported as a canary', async () => {
+  const { registry, clock, source } = scripted();
+  const outage = { failureScope: 'endpoint', retryAfterMs: 2_000 } as const;
+  source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down', outage)));
+  await errorOf(registry.getToken('a'));
+  clock.advance(2_000);
+  source.script((call) => call.succeed());
+  const messages: RequestMessage[] = [];
+  const observe = (message: unknown) => void messages.push(message as RequestMessage);
+  subscribe('tracing:owner-token-registry:request:asyncEnd', observe);
+  await registry.getToken('b');
+  unsubscribe('tracing:owner-token-registry:request:asyncEnd', observe);
+  expect(messages).toHaveLength(1);
+  expect(messages[0]?.canary).toBeUndefined();
 });
