@@ -70,18 +70,10 @@ function conditionsOf({ startedAt, endedAt, commit, node, machine, versions, out
   const time = (instant) => instant.slice(0, 16).replace('T', ' ');
   const left = scenes.filter(({ id }) => !outcomes[id]).map(({ id }) => `\`${id}\``);
   const named = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
-  const shared = others
-    ? ` Between the scenes other processes used at most ${percent(Math.max(0.01, ...Object.values(others)))} of the CPU.`
-    : OVERLOADED;
+  const shared = ` Between the scenes other processes used at most ${percent(Math.max(0.01, ...Object.values(others)))} of the CPU.`;
   return `One run, ${time(startedAt)} to ${time(endedAt).slice(11)} UTC; commit ${commit}; Node ${node}; ${machine}; load average
 ${rangeOf(all)}. ${named.join(', ')}.${left.length > 0 ? ` Not played in this run: ${left.join(', ')}.` : ''}${shared}`;
 }
-
-/** For a run of before other processes were watched. */
-const OVERLOADED = `
-
-**The machine was overloaded in this run.** A criterion with a time in it says little here: any library may miss it for lack of
-CPU time.`;
 
 /** One row for all libraries with the same outcome. */
 function sectionOf(scene, outcomes) {

@@ -119,8 +119,6 @@ export const flow = [
     concerns: ['request'],
     title: '30 of 3,000 owners hang and are called first',
     good: 'all others served, p99 ≤ 2 s',
-    whyMissed:
-      'probably CPU time, which 2,970 requests need; before the first answers show how long one takes, the hanging owners also keep their places',
     run: (scene) => hanging(scene, { keys: hangingFirst, latencyMs: 20, withinMs: 2_000 }),
   },
   {
@@ -145,7 +143,6 @@ export const flow = [
     concerns: ['request'],
     title: 'the service handles 32 requests at a time, the others wait; 2,000 owners',
     good: 'none fails; ≤ 1.5 × the ideal time; ≤ 96 in parallel',
-    whyMissed: 'probably CPU time: an answer that is read late looks like a slow request, whose place goes to another',
     run: capacity,
   },
   {
@@ -162,7 +159,6 @@ export const flow = [
     concerns: ['request'],
     title: '429 beyond 200 a second, 1,000 owners, callers retry',
     good: 'all served; at most 5 % 429s after the first second',
-    whyMissed: 'probably CPU time: 429s that are read late lower the rate late',
     run: (scene) => limited(scene, { count: 1_000, script: { latencyMs: 20, maxPerSecond: 200 } }),
   },
 ];
