@@ -19,7 +19,7 @@ import { Sealer } from './sealing.ts';
 import { SharedCall, type Sharing } from './shared-call.ts';
 import { Wakeups } from './wakeups.ts';
 
-/** A report of a recovery counts for this long from when its request was sent: as long as a request may take by default, twice. */
+/** A report of a recovery is news for this long after its request was sent: twice the longest that a request takes by default. */
 const RECOVERY_MS = 60_000;
 
 /**

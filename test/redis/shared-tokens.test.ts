@@ -527,6 +527,59 @@ it('a token that one replica gets after a failure ends the pause of its owner in
   expect((await second.registry.getToken(KEY)).value).toBe(value);
 });
 
+const phaseOf = ({ registry }: ModelReplica) => registry.describe(KEY).phase;
+
+/** Both fail for the owner; then one gets a token, which ends the pause of the other. Gives the report of that. */
+async function recovery(fleet: ModelFleet, [first, second]: readonly [ModelReplica, ModelReplica]): Promise<string> {
+  const heard: string[] = [];
+  const stop = fleet.model.listen((_channel, message) => heard.push(message));
+  await fail(fleet, first, second);
+  fleet.source.script((call) => call.succeed());
+  first.registry.resume(KEY);
+  await first.registry.getToken(KEY);
+  await settle();
+  stop();
+  expect(phaseOf(second)).not.toBe('backing-off');
+  return heard.find((message) => message.includes(' recovered ')) ?? '';
+}
+
+async function fail(fleet: ModelFleet, ...replicas: readonly ModelReplica[]): Promise<void> {
+  fleet.source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no')));
+  for (const replica of replicas) {
+    replica.registry.forget(KEY);
+    await replica.registry.getToken(KEY).catch(() => {});
+    expect(phaseOf(replica)).toBe('backing-off');
+  }
+}
+
+it('a report of a recovery that somebody on the same Redis repeats ends no pause', async () => {
+  const fleet = new ModelFleet();
+  const [first, second] = [fleet.replica(), fleet.replica()];
+  const report = await recovery(fleet, [first, second]);
+  fleet.model.flush();
+  await fail(fleet, second);
+  fleet.model.tell('otr:4:wake', report);
+  await settle();
+  expect(phaseOf(second)).toBe('backing-off');
+});
+
+it('a report of a recovery of over a minute ago ends no pause, even if it was not heard before', async () => {
+  for (const [afterMs, phase] of [
+    [55_000, 'empty'],
+    [65_000, 'backing-off'],
+  ] as const) {
+    const fleet = new ModelFleet();
+    const report = await recovery(fleet, [fleet.replica(), fleet.replica()]);
+    await fleet.pass(afterMs, 1_000);
+    fleet.model.flush();
+    const late = fleet.replica();
+    await fail(fleet, late);
+    fleet.model.tell('otr:4:wake', report);
+    await settle();
+    expect(phaseOf(late)).toBe(phase);
+  }
+});
+
 describe('leaders', () => {
   it('a follower that has waited for two leases requests its own token', async () => {
     const fleet = new ModelFleet(new FleetSource());

@@ -1,66 +1,10 @@
-/** What someone with full access to the same Redis, but without keys, cannot bring about: docs/security.md. */
+/** Who is counted. What somebody on the same Redis without keys writes there: docs/security.md. */
 
 import { expect, it } from 'vitest';
-import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
-import { settle } from '../helpers/manual-clock.ts';
-import { FleetSource, ModelFleet, type ModelReplica } from '../helpers/model-fleet.ts';
+import { ModelFleet, type ModelReplica } from '../helpers/model-fleet.ts';
 
 const KEY = 'ACCESS-KEY-1';
 const REPLICAS = 'otr:4:replicas';
-
-const refused = new FleetSource((call) => call.fail(new OwnerTokenError('owner_refused', 'no')));
-const phaseOf = ({ registry }: ModelReplica) => registry.describe(KEY).phase;
-
-/** Both fail for the owner; then one gets a token, which ends the pause of the other. Gives the report of that. */
-async function recovery(fleet: ModelFleet, [first, second]: readonly [ModelReplica, ModelReplica]): Promise<string> {
-  const heard: string[] = [];
-  const stop = fleet.model.listen((_channel, message) => heard.push(message));
-  await fail(fleet, first, second);
-  fleet.source.script((call) => call.succeed());
-  first.registry.resume(KEY);
-  await first.registry.getToken(KEY);
-  await settle();
-  stop();
-  expect(phaseOf(second)).not.toBe('backing-off');
-  return heard.find((message) => message.includes(' recovered ')) ?? '';
-}
-
-async function fail(fleet: ModelFleet, ...replicas: readonly ModelReplica[]): Promise<void> {
-  fleet.source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no')));
-  for (const replica of replicas) {
-    replica.registry.forget(KEY);
-    await replica.registry.getToken(KEY).catch(() => {});
-    expect(phaseOf(replica)).toBe('backing-off');
-  }
-}
-
-it('a report of a recovery that somebody repeats ends no pause', async () => {
-  const fleet = new ModelFleet(refused);
-  const [first, second] = [fleet.replica(), fleet.replica()];
-  const report = await recovery(fleet, [first, second]);
-  fleet.model.flush();
-  await fail(fleet, second);
-  fleet.model.tell('otr:4:wake', report);
-  await settle();
-  expect(phaseOf(second)).toBe('backing-off');
-});
-
-it('nor does one of over a minute ago, which this replica has not heard yet', async () => {
-  for (const [afterMs, phase] of [
-    [55_000, 'empty'],
-    [65_000, 'backing-off'],
-  ] as const) {
-    const fleet = new ModelFleet(refused);
-    const report = await recovery(fleet, [fleet.replica(), fleet.replica()]);
-    await fleet.pass(afterMs, 1_000);
-    fleet.model.flush();
-    const late = fleet.replica();
-    await fail(fleet, late);
-    fleet.model.tell('otr:4:wake', report);
-    await settle();
-    expect(phaseOf(late)).toBe(phase);
-  }
-});
 
 /** Replicas that have counted each other. */
 async function counted(fleet: ModelFleet, count: number): Promise<ModelReplica[]> {
