@@ -18,7 +18,7 @@ const server = http.createServer(async (request, response) => {
     const status = apiResponse.status === 401 ? 502 : apiResponse.status; // a 401 of yours would log your caller out
     response.writeHead(status, { 'content-type': 'application/json' }).end(body);
   } catch (error) {
-    // Not in time, whichever of the two services it was: the signal's error. Without a token: an OwnerTokenError.
+    // The deadline passed in the token service or the API: the signal's TimeoutError. No token: an OwnerTokenError.
     if (error.name === 'TimeoutError') return response.writeHead(504).end('timeout');
     if (!isOwnerTokenError(error)) return response.writeHead(502).end('api_unreachable');
     if (!error.retryable) return response.writeHead(502).end(error.code);

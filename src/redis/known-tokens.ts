@@ -79,7 +79,7 @@ export class KnownTokens {
     return (token: string) => digestOf(token) === known.digest;
   }
 
-  /** Whether this is news: somebody on the same Redis may repeat a report. */
+  /** Returns false for a generation that was reported before: anyone with access to the same Redis can replay a report. */
   recoveredElsewhere(name: string, generation: number): boolean {
     const known = this.#known.get(name);
     if (!known || generation <= known.recovered) return false;

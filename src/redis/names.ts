@@ -33,7 +33,7 @@ export class Names {
     return `${this.#prefix}:${this.#digest('owner', identity, accessKey)}`;
   }
 
-  /** Proves that a replica with the key has said this of an owner's record, or of itself. */
+  /** A keyed digest: proves that a replica with the naming key has said this of an owner's record, or of itself. */
   proofOf(said: 'rejected' | 'recovered' | 'present', name: string, ...numbers: number[]): string {
     return this.#digest(said, name, ...numbers.map(String)).slice(0, 22);
   }

@@ -49,7 +49,7 @@ export interface SharedTokensOptions {
   leaseMs?: number | undefined;
   /**
    * The service's quota: token requests per second of all replicas together, without bursts; 0.01 to 10,000. Each replica
-   * keeps to its share, the quota divided by the number of replicas, 2,000 at most. Set it here and not on the registries, each of which
+   * keeps to its share: the quota divided by the number of replicas, of which at most 2,000 are counted. Set it here and not on the registries, each of which
    * would apply the whole quota to itself, and to shared tokens too. Default: none.
    */
   requestsPerSecond?: number | undefined;

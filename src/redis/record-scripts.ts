@@ -167,12 +167,12 @@ return {'released', text(now)}
 /** A replica counts as present for this long after it announced itself. */
 export const ANNOUNCED_MS = 300_000;
 
-/** No more replicas are counted, so that no reply is larger than a few hundred kilobytes. */
+/** The most replicas that are counted, which limits a reply to a few hundred kilobytes. */
 export const MOST_COUNTED = 2_000;
 
 /**
- * Lists what a replica says of itself, which begins with the time by the server's clock, or removes it if that is 0. Replies
- * what all say. Writes in any case, so it shows whether writes work.
+ * Stores a replica's announcement, which begins with its server time in microseconds; a time of 0 removes the replica. Replies with
+ * the announcements of all present replicas. Always writes, so a reply proves that writes work.
  */
 export const ANNOUNCE = script(
   'announce',

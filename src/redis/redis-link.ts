@@ -120,7 +120,7 @@ export class RedisLink {
     const { clock, port } = this.#options;
     const isReady = port.isReady?.();
     if (isReady) this.#wasReady = true;
-    // A client that was never ready may be connecting, which it does within the deadline or not. Some get replies before.
+    // A client that was never ready may still be connecting, so the deadline decides. Some receive replies before they are ready.
     if (isReady === false && this.#wasReady) return this.#failed({ trouble: 'connection' }, isProbe);
     const answer = this.#answerTo(operation);
     const inTime = within(answer, deadlineMs, clock, SILENCE_MS);

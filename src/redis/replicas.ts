@@ -4,8 +4,8 @@
  * that Redis is unavailable, or available again.
  *
  * An announcement is `seenUs keyId aheadUs proof`: when it was made by the server's clock, the id of the naming key, and how far
- * the fleet's time is ahead of that clock by the replica's estimate. Only what a replica with the naming key has said of itself,
- * a short while ago, counts.
+ * the fleet's time is ahead of that clock by the replica's estimate. Only recent announcements
+ * whose proof was made with the naming key count.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -23,7 +23,7 @@ const SILENT_MS = { least: 2_000, perReplica: 10 } as const;
 
 const ANNOUNCEMENT = /^(\d+) (\S+) (\d+) (\S+) (.+)$/;
 
-/** The names of no more are kept. */
+/** The most names that are kept. */
 const MOST_LISTED = 100;
 
 /** The first count of a starting fleet may find only this replica. Until the second, at least this many are assumed. */

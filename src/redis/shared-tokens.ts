@@ -19,7 +19,7 @@ import { Sealer } from './sealing.ts';
 import { SharedCall, type Sharing } from './shared-call.ts';
 import { Wakeups } from './wakeups.ts';
 
-/** A report of a recovery is news for this long after its request was sent: twice the longest that a request takes by default. */
+/** How long after its token request was sent a report of a recovery is accepted: twice the default `requestTimeoutMs`. */
 const RECOVERY_MS = 60_000;
 
 /**
@@ -195,8 +195,8 @@ export class SharedTokens implements TokenSource {
   /** A message that is not a wake-up: news of an owner. Ignores messages of replicas with another naming key. */
   #onMessage(message: string): void {
     const { names, known, link, clock } = this.#sharing;
-    const [name = '', news, of, proof] = message.split(' ');
-    const generation = Number(of);
+    const [name = '', news, generationText, proof] = message.split(' ');
+    const generation = Number(generationText);
     const accessKey = known.accessKeyOf(name);
     if (accessKey === undefined || (news !== 'rejected' && news !== 'recovered')) return;
     if (proof !== names.proofOf(news, name, generation)) return;

@@ -197,7 +197,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     expect(await run(scripts.ACQUIRE, 'k', acquire('f3'))).toMatchObject({ what: 'lead' });
   });
 
-  it('a replica is listed for as long as what it says of itself is recent, and no more are than a reply can hold', async () => {
+  it('a replica is listed while its announcement is recent, and a reply lists at most MOST_COUNTED', async () => {
     const { run, model } = pair();
     await client.flushAll();
     const { nowUs } = await run(scripts.ANNOUNCE, 'replicas', ['first', '0 of unknown time']);

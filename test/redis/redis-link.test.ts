@@ -44,7 +44,7 @@ describe('the link to Redis', () => {
     expect(call).toEqual({ settled: true, reply: undefined });
   });
 
-  it('a client that replies before it says that it is ready is no lost connection', async () => {
+  it('a reply received before the client reports ready does not make the next call fail as a lost connection', async () => {
     const { run, pass, sent, events } = linked(() => false);
     run();
     sent[0]?.resolve(OK);

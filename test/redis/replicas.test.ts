@@ -1,4 +1,4 @@
-/** Who is counted. What somebody on the same Redis without keys writes there: docs/security.md. */
+/** Which replicas are counted. docs/security.md describes an attacker with access to Redis but no keys. */
 
 import { expect, it } from 'vitest';
 import { ModelFleet, type ModelReplica } from '../helpers/model-fleet.ts';
@@ -9,18 +9,18 @@ const REPLICAS = 'otr:4:replicas';
 /** Replicas that have counted each other. */
 async function counted(fleet: ModelFleet, count: number): Promise<ModelReplica[]> {
   const all = Array.from({ length: count }, () => fleet.replica({ requestsPerSecond: 10 }));
-  await count10s(fleet, all);
+  await announceForTwoMinutes(fleet, all);
   return all;
 }
 
-async function count10s(fleet: ModelFleet, all: readonly ModelReplica[]): Promise<void> {
+async function announceForTwoMinutes(fleet: ModelFleet, all: readonly ModelReplica[]): Promise<void> {
   for (let round = 0; round < 6; round++) {
     for (const { registry } of all) void registry.getToken(`count-${fleet.clock.now()}`);
     await fleet.pass(20_000, 500);
   }
 }
 
-it('invented replicas take no part of the quota, and no time of the fleet is ahead because of them', async () => {
+it('invented replicas take no share of the quota, and do not move the time of the fleet forward', async () => {
   const fleet = new ModelFleet();
   const all = await counted(fleet, 2);
   const listed = fleet.model.keys.get(REPLICAS) ?? new Map<string, string>();
@@ -34,7 +34,7 @@ it('invented replicas take no part of the quota, and no time of the fleet is ahe
     listed.set(`short-${index}`, `${nowUs}`);
     listed.set(`odd-${index}`, 'x');
   }
-  await count10s(fleet, all);
+  await announceForTwoMinutes(fleet, all);
   for (const { shared } of all) {
     expect(shared.members()).toMatchObject({ count: 2, names: { length: 2 } });
     expect(shared.stats()).toMatchObject({ replicas: 2, sharing: true });

@@ -132,7 +132,7 @@ it('forgetAll forgets which owners failed, so that one more failure is no reason
   expect((await errorOf(registry.getToken('key-10'))).failureScope).toBe('owner');
 });
 
-it('forgetAll forgets the canaries, so that three failures are no reason to blame the service', async () => {
+it('forgetAll forgets the canaries, so four owners that fail are not attributed to the service', async () => {
   const { registry, source } = answering({});
   await registry.getToken('canary');
   registry.forgetAll();
@@ -173,7 +173,7 @@ it('a request that fails again after its retry has failed, whatever is left of t
   expect(source.countFor('a')).toBe(2);
 });
 
-it('a request that says nothing again has failed', async () => {
+it('a request whose connection is reset in a second suspension has failed', async () => {
   const { registry, clock, source } = scripted();
   const call = registry.getToken('a');
   for (const index of [0, 1]) {

@@ -15,7 +15,7 @@ export async function answerOf(call, url, warn) {
 }
 
 export function answerTo(error) {
-  // The token service or the API: whichever did not respond in time.
+  // The token service or the API did not respond in time.
   if (error instanceof Error && error.name === 'TimeoutError') return jsonAnswer(504, { error: 'timeout' });
   // The API cannot be reached: `fetch` rejects with errors of its own.
   if (!isOwnerTokenError(error)) return jsonAnswer(502, { error: 'api_unreachable' });

@@ -153,7 +153,7 @@ export class Ledger implements SandboxLedger {
   }
 }
 
-/** Throws for a mistyped name, which would otherwise match every request. */
+/** Throws for an unknown name, which would otherwise match every request, or an unknown value, which would match none. */
 const checkedFilter = (filter: LedgerFilter): LedgerFilter => checked('ledger filter', FILTER, filter);
 
 /** A request that was added, with what may still be recorded about it. */
