@@ -143,6 +143,7 @@ describe('D4', () => {
     await settle();
     caller.abort(left);
     await expect(called).rejects.toBe(left);
+    expect(source.call(0).request.signal.aborted).toBe(false);
     const joined = registry.getToken('key-1');
     source.call(0).succeed();
     expect(await joined).toBe(await registry.getToken('key-1'));
