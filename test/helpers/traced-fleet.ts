@@ -80,11 +80,16 @@ export class TracedFleet implements AsyncDisposable {
     this.#replicas.push(new OwnerTokenRegistry({ source, clock: this.#clock }));
   }
 
-  /** The replies to `announce` and `subscribe` are not recorded: which of them comes first changes nothing. */
+  /**
+   * The replies to `announce` and `subscribe` are not recorded, nor the second `announce`, which follows the first one's reply:
+   * which of them comes first changes nothing.
+   */
   #recording(port: Required<RedisPort>, name: string): RedisPort {
+    let hasAnnounced = false;
     return {
       run: async (script, key, args) => {
-        this.#record(name, 'R', script.name);
+        if (script.name !== 'announce' || !hasAnnounced) this.#record(name, 'R', script.name);
+        hasAnnounced ||= script.name === 'announce';
         const reply = await this.#counted(port.run(script, key, args));
         if (script.name !== 'announce') this.#record('R', name, (reply as string[])[0] ?? '');
         return reply;
