@@ -14,4 +14,9 @@ export const REGRESSIONS: readonly { seed: number; steps: number; was: string }[
     steps: 2495,
     was: 'the trials of a long outage used up the quota of the hours after it',
   },
+  {
+    seed: 943832800,
+    steps: 20_000,
+    was: 'the oracle discarded a second outcome of a request that no caller waits for any more',
+  },
 ];

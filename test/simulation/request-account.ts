@@ -89,7 +89,7 @@ export class RequestAccount {
     if (!isAtOnce) this.#current.add(mark);
     this.#checkYoung(sentMs);
     if (!mayBeTrial) this.#checkPace(sentMs);
-    this.#checkResend(owner);
+    this.#checkResend(owner, isAtOnce);
     this.#isOver(owner);
   }
 
@@ -206,9 +206,10 @@ export class RequestAccount {
     this.#ended.delete(owner);
   }
 
-  #checkResend(owner: number): void {
-    const isResend = this.#failed.get(owner)?.some(({ over }) => !over) && this.#begun[owner] === 0;
-    if (!isResend) {
+  #checkResend(owner: number, isAtOnce: boolean): void {
+    // What is sent again at no cost may have no caller left.
+    const isSame = (isAtOnce && this.isAskedAgain(owner)) || this.#failed.get(owner)?.some(({ over }) => !over);
+    if (!isSame || this.#begun[owner] !== 0) {
       this.#resends.delete(owner);
       this.#askedAgain.delete(owner);
       return;
