@@ -22,7 +22,7 @@ export function goalsOf(run) {
   const imported = (name) => `\`${name}\` takes ${figure(row('start', 'import beyond node:http', name).cost)} ms`;
   const installed = (name) => `${name} ${figure(row('size', 'installed', name).cost)} MB`;
   const beyondBare =
-    'a request also passes a queue, a circuit breaker and a deadline, and concurrent callers share it; the loop has none of that. Why it costs more than in earlier runs, which met the goal, is not investigated yet';
+    'a request also passes a queue, a circuit breaker and a deadline, and concurrent callers share it; the loop has none of that. Versions of days ago take as long on the same machine, so why their runs met the goal is not investigated yet';
   const morePerHit =
     'a hit reads two arrays besides the map, and with many owners their elements are rarely in the CPU’s caches';
   return [
