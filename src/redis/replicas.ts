@@ -4,8 +4,8 @@
  * that Redis is unavailable, or available again.
  *
  * An announcement is `seenUs keyId aheadUs proof`: when it was made by the server's clock, the id of the naming key, and how far
- * the fleet's time is ahead of that clock by the replica's estimate. Only recent announcements
- * whose proof was made with the naming key count.
+ * the fleet's time is ahead of that clock by the replica's estimate. Only recent announcements whose proof was made with the
+ * naming key count.
  */
 
 import { randomBytes } from 'node:crypto';
