@@ -10,6 +10,6 @@ export default mergeConfig(
   { ...base, test },
   defineConfig({
     plugins: [{ ...patching(JSON.parse(process.env.PATCHES)), enforce: 'pre' }],
-    test: { ...unit, exclude, include: ['test/guarantees/*.test.ts'], maxWorkers: 1, testTimeout: 20_000 },
+    test: { ...unit, exclude, include: ['test/guarantees/*.test.ts'], maxWorkers: 1, testTimeout: 60_000 },
   }),
 );
