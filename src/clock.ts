@@ -245,8 +245,8 @@ export function nextTurn(): Promise<void> {
   });
 }
 
-/** Items handled in one turn of the event loop. */
-const SLICE = 256;
+/** Items handled in one turn of the event loop: few, because each may create an error. */
+export const SLICE = 64;
 
 /** Handles all items, a slice in each turn of the event loop; the first slice at once. */
 export function inSlices<T>(items: Iterable<T>, handle: (item: T) => void, whenDone = () => {}): void {

@@ -5,7 +5,7 @@
  */
 
 import { Cancellation } from '../cancellation.ts';
-import { type Instant, inSlices, nextTurn, settledWithin, stopTimer, type Time } from '../clock.ts';
+import { type Instant, inSlices, nextTurn, SLICE, settledWithin, stopTimer, type Time } from '../clock.ts';
 import type { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { type Circuit, PATIENCE_MS } from '../failures/blame-state.ts';
 import type { Pause } from '../failures/pauses.ts';
@@ -17,7 +17,7 @@ import { type Caller, Flight, Waiters } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
 import { RequestOutcomes } from './request-outcomes.ts';
-import { Scheduler, SLICE } from './scheduler.ts';
+import { Scheduler } from './scheduler.ts';
 import { backoffOf, clearSlot, dropEnded, isLive, laterPause, reasonOf, type Slot } from './slot.ts';
 import { callSource, closedError, heldFrom, readFailure, type SourceCall } from './source-call.ts';
 

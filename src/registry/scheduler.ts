@@ -4,7 +4,7 @@
  * {@link Scheduler.startNext}.
  */
 
-import { type Instant, nextTurn, stoodStill, stopTimer, type Time, type Timer } from '../clock.ts';
+import { type Instant, nextTurn, SLICE, stoodStill, stopTimer, type Time, type Timer } from '../clock.ts';
 import { OwnerTokenError, type OwnerTokenErrorCode } from '../errors/owner-token-error.ts';
 import {
   askedCanaries,
@@ -24,9 +24,6 @@ import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
 import { LANES, RequestQueue } from './queue.ts';
 import type { Slot } from './slot.ts';
-
-/** How many requests are refused in one turn of the event loop. */
-export const SLICE = 128;
 
 /** Begins the request of a canary, which joins the queue, and returns it. */
 type BeginCanary = (slot: Slot, now: Instant) => Flight;

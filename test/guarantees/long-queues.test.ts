@@ -9,7 +9,7 @@ import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 const OWNERS = 5_000;
 /** No more calls settle between two looks than this: two slices, as the looks fall between them. */
-const SLICE = 600;
+const SLICE = 150;
 
 /** Counts what settles in each turn of the event loop, until nothing more does. */
 async function perTurn(calls: Promise<unknown>[], begin: () => void): Promise<number[]> {
@@ -152,7 +152,7 @@ it('one signal of a thousand queued calls aborts: they leave in slices, and none
   for (const outcome of [...outcomes, joined]) outcome.catch(() => {});
   await settle();
   leaving.abort(reason);
-  expect(registry.stats().waiting).toBe(1_002 - 256);
+  expect(registry.stats().waiting).toBe(1_002 - 64);
   source.call(0).succeed();
   await first;
   await expect(joined).rejects.toBe(reason);
