@@ -65,8 +65,7 @@ export interface Step extends BlameStep {
 
 const NOTHING: Step = Object.freeze({});
 
-/** A request that took longer than this before it failed is not retried. */
-const HUNG_AFTER_MS = 500;
+/** A request that took longer before it failed is not retried, and one that takes longer may be slow. */
 const SLOW_MS = 1_000;
 const SLOW_LATENCIES = 4;
 const LATENCIES_AVERAGED = 20;
@@ -149,7 +148,7 @@ function resendOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent
   if (!isNeeded || ownerFailures > 0 || error.retryAfterMs !== undefined || blame.state.phase === 'open')
     return undefined;
   const most = busyStatus(error) && isPaced(pace) ? MOST_PACED_RESENDS : 1;
-  const isTransient = error.retryable && tookMs <= HUNG_AFTER_MS;
+  const isTransient = error.retryable && tookMs <= SLOW_MS;
   if (!isTransient || resends >= most || savedTokens < TOKENS_PER_RETRY) return undefined;
   return TRANSIENT_BASE_MS * (0.5 + jitter);
 }

@@ -130,7 +130,7 @@ describe('a failed request is sent again', () => {
     ['of an owner that failed before', DOWN, { ownerFailures: 1 }],
     ['with Retry-After', down({ retryAfterMs: 1_000 }), {}],
     ['that is not retryable', REFUSED, {}],
-    ['that hung', DOWN, { tookMs: 501 }],
+    ['that hung', DOWN, { tookMs: 1_001 }],
     ['that was sent again already', DOWN, { resends: 1 }],
     ['that got a 429 and was sent again already', BUSY, { resends: 1 }],
     ['that was a trial', DOWN, { isTrial: true }],
@@ -141,7 +141,7 @@ describe('a failed request is sent again', () => {
   });
 
   it.each([
-    ['that failed within half a second', DOWN, { tookMs: 500 }],
+    ['that failed within a second', DOWN, { tookMs: 1_000 }],
     ['that got a 429', BUSY, {}],
   ])('a request %s is sent again', (_, error, changes) => {
     expect(rich().fails('a', error, changes).step.resendAfterMs).toBe(150);

@@ -75,7 +75,7 @@ export const RULES = [
   rule(
     'a hang is not retried',
     `${FAILURES}/reducer.ts`,
-    'error.retryable && tookMs <= HUNG_AFTER_MS',
+    'error.retryable && tookMs <= SLOW_MS',
     'error.retryable',
   ),
   rule(
