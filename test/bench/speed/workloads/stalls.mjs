@@ -116,7 +116,8 @@ const OPERATIONS = {
   'the whole queue is refused': async (count) => {
     const { first, whenSettled } = await queueOf(count);
     return () => {
-      first.fail(new OwnerTokenError('rate_limited', 'no', { status: 429, retryAfterMs: 60_000 }));
+      const scope = { failureScope: 'endpoint', retryAfterMs: 60_000 };
+      first.fail(new OwnerTokenError('endpoint_unavailable', 'no', scope));
       return whenSettled;
     };
   },
