@@ -171,4 +171,12 @@ describe('the event stream', () => {
     sandbox.reset();
     await reader.until((event) => reader.events.indexOf(event) >= seen && event.frame.state !== undefined);
   });
+
+  it('ends at once when the sandbox is closed', async () => {
+    await using sandbox = await startSandbox();
+    const reader = await EventsReader.open(sandbox.portalUrl);
+    const ended = new Promise((resolve) => reader.response.on('close', resolve));
+    await sandbox.close();
+    await ended;
+  });
 });
