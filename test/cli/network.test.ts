@@ -1,10 +1,7 @@
 /** `token` and `doctor` in a corporate network: a private CA, mutual TLS and a proxy, over real sockets. */
 
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import tls from 'node:tls';
@@ -13,6 +10,7 @@ import { ConnectProxy } from '../helpers/connect-proxy.ts';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../helpers/loopback-certificate.ts';
 import { ROOT } from '../helpers/source-files.ts';
 import { runCommand } from '../helpers/terminal.ts';
+import { startTlsService } from '../helpers/tls-service.ts';
 
 const CANARIES = { OTR_CLIENT_ID: 'canary-id', OTR_CLIENT_SECRET: 'canary-secret', OTR_ACCESS_KEY: 'canary-key' };
 const folder = mkdtempSync(join(tmpdir(), 'network-flags-'));
@@ -26,38 +24,21 @@ function file(name: string, content: string): string {
 const CA = ['--ca', file('ca.pem', LOOPBACK_CERTIFICATE)];
 const CLIENT = ['--cert', file('client.pem', LOOPBACK_CERTIFICATE), '--key', file('client.key', LOOPBACK_KEY)];
 
-/** A token service with a resource, behind TLS that asks for a client certificate if it is mutual. */
-async function startService(mutual: boolean) {
-  const tls = { key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE, ca: LOOPBACK_CERTIFICATE };
-  const server = createServer({ ...tls, requestCert: mutual, rejectUnauthorized: mutual }, (request, response) => {
-    const isIn = request.method === 'POST' || request.headers.authorization === 'Bearer issued';
-    response.writeHead(isIn ? 200 : 401).end('{"access_token":"issued","token_type":"Bearer","expires_in":60}');
-  });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return {
-    env: { ...CANARIES, OTR_BASE_URL: url },
-    probe: ['--probe-url', `${url}/me`],
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
-}
+const envFor = (OTR_BASE_URL: string) => ({ ...CANARIES, OTR_BASE_URL });
 
 describe.each(['token', 'doctor'])('%s', (command) => {
   it('trusts a private CA with --ca, and only then', async () => {
-    await using service = await startService(false);
-    expect((await runCommand([command], service.env)).code).toBe(1);
-    expect((await runCommand([command, ...CA], service.env)).code).toBe(0);
+    await using service = await startTlsService({ mutual: false });
+    expect((await runCommand([command], envFor(service.baseUrl))).code).toBe(1);
+    expect((await runCommand([command, ...CA], envFor(service.baseUrl))).code).toBe(0);
   });
 
   it('presents a client certificate with --cert and --key', async () => {
-    await using service = await startService(true);
-    const refused = await runCommand([command, ...CA], service.env);
+    await using service = await startTlsService({ mutual: true });
+    const refused = await runCommand([command, ...CA], envFor(service.baseUrl));
     expect(refused.code).toBe(1);
     expect(refused.out + refused.err).toContain('Does it require a client certificate (--cert and --key)?');
-    expect((await runCommand([command, ...CA, ...CLIENT], service.env)).code).toBe(0);
+    expect((await runCommand([command, ...CA, ...CLIENT], envFor(service.baseUrl))).code).toBe(0);
   });
 
   it.each([
@@ -80,8 +61,9 @@ describe.each(['token', 'doctor'])('%s', (command) => {
 });
 
 it('the probe of doctor uses the same CA and client certificate', async () => {
-  await using service = await startService(true);
-  const { code, out } = await runCommand(['doctor', '--json', ...CA, ...CLIENT, ...service.probe], service.env);
+  await using service = await startTlsService({ mutual: true });
+  const probe = ['--probe-url', `${service.baseUrl}/me`];
+  const { code, out } = await runCommand(['doctor', '--json', ...CA, ...CLIENT, ...probe], envFor(service.baseUrl));
   expect(code).toBe(0);
   expect(JSON.parse(out).checks).toContainEqual(expect.objectContaining({ check: 'probe', status: 'ok' }));
 });
@@ -99,8 +81,8 @@ describe('a proxy', () => {
 
   describe.runIf(supportsProxy)('that this Node can use', () => {
     // Written with a dot, the name is that of the certificate, but not of this machine, for which no proxy is used.
-    const beyond = ({ env: { OTR_BASE_URL = '' } }: { env: Record<string, string> }) => {
-      const { port } = new URL(OTR_BASE_URL);
+    const beyond = ({ baseUrl }: { baseUrl: string }) => {
+      const { port } = new URL(baseUrl);
       return { ...CANARIES, OTR_BASE_URL: `https://localhost.:${port}`, target: `localhost.:${port}` };
     };
 
@@ -108,7 +90,7 @@ describe('a proxy', () => {
       ['alone', false, CA],
       ['and a client certificate', true, [...CA, ...CLIENT]],
     ])('is used by token and doctor: %s', async (_, mutual, flags) => {
-      await using service = await startService(mutual);
+      await using service = await startTlsService({ mutual });
       await using proxy = await ConnectProxy.start('http', 'user:canary');
       const { target, ...credentials } = beyond(service);
       const HTTPS_PROXY = proxy.url.replace('://', '://user:canary@');
@@ -133,7 +115,7 @@ describe('a proxy', () => {
       it.each(['token', 'doctor'])(
         '%s trusts the private CA of a proxy over https with --ca, and only then',
         async (command) => {
-          await using service = await startService(false);
+          await using service = await startTlsService({ mutual: false });
           await using proxy = await ConnectProxy.start('https');
           const { target, ...credentials } = beyond(service);
           const environment = { ...credentials, HTTPS_PROXY: proxy.url };
@@ -148,7 +130,7 @@ describe('a proxy', () => {
 
     // Node reads the variable when it starts.
     it.each(['http', 'https'] as const)('is used over %s, with the CA in NODE_EXTRA_CA_CERTS', async (scheme) => {
-      await using service = await startService(false);
+      await using service = await startTlsService({ mutual: false });
       await using proxy = await ConnectProxy.start(scheme);
       const { target, ...credentials } = beyond(service);
       const env = { ...credentials, HTTPS_PROXY: proxy.url, NODE_EXTRA_CA_CERTS: CA[1] };
@@ -164,7 +146,7 @@ describe('a proxy', () => {
     });
 
     it('is not used for hosts in NO_PROXY', async () => {
-      await using service = await startService(false);
+      await using service = await startTlsService({ mutual: false });
       await using proxy = await ConnectProxy.start();
       const { target: _, ...credentials } = beyond(service);
       await runCommand(['token', ...CA], { ...credentials, HTTPS_PROXY: proxy.url, NO_PROXY: 'localhost.' });

@@ -111,17 +111,6 @@ describe('--probe-url', () => {
     sandbox.setProfile({ replicationLagMs: 60_000 });
     expect((await probe()).err).toMatch(/refuses a fresh token as Bearer \(401\)\n.*only after a delay/);
   });
-
-  it.each([
-    [['--expect-owner', 'canary'], '--expect-owner: requires --probe-url'],
-    [['--probe-url', 'http://127.0.0.1:1/canary'], '--probe-url: not on the origin of OTR_BASE_URL'],
-  ])('token refuses %j as a mistake in the command line', async (args, expected) => {
-    const { code, err } = await runCommand(['token', ...args], env);
-    expect(code).toBe(2);
-    expect(err).toContain(expected);
-    expect(err).not.toContain('canary');
-    expect(sandbox.ledger.entries()).toEqual([]);
-  });
 });
 
 it('a token lifetime that the service does not state is reported as such', async () => {

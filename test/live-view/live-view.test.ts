@@ -424,14 +424,6 @@ it('the stream of the live view ends when its client disconnects, over node:http
   while (isSubscribed().length > 0) await nextTurn();
 });
 
-it('the stream of the live view serves at most fifty pages at once', async () => {
-  const { view } = viewed();
-  const open = await Promise.all(Array.from({ length: 50 }, () => Frames.of(view)));
-  expect((await ask(view, '/events')).status).toBe(503);
-  await Promise.all(open.map((frames) => frames.close()));
-  expect(isSubscribed()).toEqual([]);
-});
-
 /** A host that has not decided yet, and how it decides. */
 function undecided() {
   const decisions: ((isAllowed: boolean) => void)[] = [];

@@ -39,18 +39,6 @@ describe('a sealed token', () => {
     expect(new Sealer([NEW]).open(value, HERE)).toBeUndefined();
   });
 
-  it('opens with any key of the ring, and is sealed with the first', () => {
-    const [before, during, after] = [new Sealer([OLD]), new Sealer([NEW, OLD]), new Sealer([NEW])];
-    expect(during.open(sealed(before), HERE)).toEqual(TOKEN);
-    expect(after.open(sealed(during), HERE)).toEqual(TOKEN);
-    expect(before.open(sealed(during), HERE)).toBeUndefined();
-  });
-
-  it('a token that is too large is not sealed', () => {
-    const large = { ...TOKEN, response: { padding: 'x'.repeat(140_000) } };
-    expect(new Sealer([OLD]).seal(large, HERE)).toBeUndefined();
-  });
-
   it('L3: a sealed token with any bit changed, any part cut or any noise added is a miss', () => {
     const sealer = new Sealer([OLD, NEW]);
     const value = sealed(sealer);

@@ -4,9 +4,9 @@ import { assessLifetime, type ExpiryPolicy } from '../../src/expiry/lifetime.ts'
 import { expiresIn, firstKnown, fixedLifetime, jwtExp } from '../../src/expiry/policies.ts';
 import { expiresAtMs, issuedTokenFrom, type SharedToken } from '../../src/redis/stored-token.ts';
 import type { IssuedToken } from '../../src/token-source.ts';
+import { jwt } from '../helpers/jwt.ts';
 
 const NOW = Date.UTC(2030, 0, 1);
-const jwt = (claims: object) => `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.c2ln`;
 const shared = (changes: Partial<SharedToken> = {}): SharedToken => ({
   token: 'opaque',
   response: { expires_in: 600 },

@@ -1,11 +1,8 @@
 /** The recipes of `docs/networking.md`: a proxy, a private CA and a client certificate, alone and combined. */
 
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import https from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import type { TLSSocket } from 'node:tls';
 import { HttpsProxyAgent } from 'https-proxy-agent';
 import { Agent, ProxyAgent, fetch as undiciFetch } from 'undici';
 import { describe, expect, it } from 'vitest';
@@ -14,6 +11,7 @@ import { ConnectProxy } from '../helpers/connect-proxy.ts';
 import { failureOf } from '../helpers/failure.ts';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../helpers/loopback-certificate.ts';
 import { ROOT } from '../helpers/source-files.ts';
+import { startTlsService } from '../helpers/tls-service.ts';
 
 const CREDENTIALS = { clientId: 'app', clientSecret: 'canary-client-secret' };
 /** One certificate plays the CA, the service and the client. */
@@ -21,30 +19,6 @@ const CA = { ca: LOOPBACK_CERTIFICATE };
 const CLIENT = { cert: LOOPBACK_CERTIFICATE, key: LOOPBACK_KEY };
 
 type Transport = Pick<TokenEndpointOptions, 'agent' | 'fetch'>;
-
-/** A token service behind TLS, and behind mutual TLS if it asks for a client certificate. */
-async function startService({ mutual }: { mutual: boolean }) {
-  const clients: boolean[] = [];
-  const options = { key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE, ca: LOOPBACK_CERTIFICATE };
-  const server = https.createServer(
-    { ...options, requestCert: mutual, rejectUnauthorized: mutual },
-    (request, response) => {
-      clients.push((request.socket as TLSSocket).authorized);
-      request.resume().on('end', () => response.end(JSON.stringify({ access_token: 'issued', expires_in: 60 })));
-    },
-  );
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const { port } = server.address() as AddressInfo;
-  return {
-    clients,
-    host: `127.0.0.1:${port}`,
-    baseUrl: `https://127.0.0.1:${port}`,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
-}
 
 const viaUndici = (dispatcher: Agent | ProxyAgent): Transport => ({
   fetch: ((url: string, init: object) => undiciFetch(url, { ...init, dispatcher })) as unknown as typeof fetch,
@@ -65,15 +39,15 @@ describe('without a proxy', () => {
   };
   for (const [name, transport] of Object.entries(transports)) {
     it(`${name} trusts a private CA and presents a client certificate`, async () => {
-      await using service = await startService({ mutual: true });
+      await using service = await startTlsService({ mutual: true });
       expect(await tokenOver(service.baseUrl, transport)).toBe('issued');
       expect(service.clients).toEqual([true]);
     });
   }
 
   it('a private CA is enough unless the service demands a client certificate', async () => {
-    await using open = await startService({ mutual: false });
-    await using mutual = await startService({ mutual: true });
+    await using open = await startTlsService({ mutual: false });
+    await using mutual = await startTlsService({ mutual: true });
     const agent = new https.Agent({ keepAlive: true, ...CA });
     expect(await tokenOver(open.baseUrl, { agent })).toBe('issued');
     expect(await tokenOver(open.baseUrl, {})).toBe('endpoint_unavailable');
@@ -98,7 +72,7 @@ describe('behind a proxy', () => {
     for (const scheme of ['http', 'https'] as const) {
       for (const mutual of [false, true]) {
         it(`${name} tunnels through a proxy over ${scheme} to a service with ${mutual ? 'mutual TLS' : 'a private CA'}`, async () => {
-          await using service = await startService({ mutual });
+          await using service = await startTlsService({ mutual });
           await using proxy = await ConnectProxy.start(scheme);
           const transport = transportTo(proxy.url);
           expect(await tokenOver(service.baseUrl, transport)).toBe('issued');
@@ -110,7 +84,7 @@ describe('behind a proxy', () => {
     }
 
     it(`${name} authenticates to a proxy, and fails without credentials`, async () => {
-      await using service = await startService({ mutual: false });
+      await using service = await startTlsService({ mutual: false });
       await using proxy = await ConnectProxy.start('http', 'user:password');
       const withPassword = proxy.url.replace('://', '://user:password@');
       expect(await tokenOver(service.baseUrl, transportTo(withPassword))).toBe('issued');
@@ -136,7 +110,7 @@ describe("Node's environment proxy", () => {
   `;
 
   it.runIf(supported)('is used by the default agent, except for hosts in NO_PROXY', async () => {
-    await using service = await startService({ mutual: false });
+    await using service = await startTlsService({ mutual: false });
     await using proxy = await ConnectProxy.start();
     const tokenFrom = async (more: NodeJS.ProcessEnv) => {
       const env = { ...process.env, BASE_URL: service.baseUrl, NODE_TLS_REJECT_UNAUTHORIZED: '0', ...more };

@@ -96,9 +96,11 @@ describe('the difference of clocks', () => {
   });
 
   it('is unknown without a valid Date header', () => {
-    expect(clockDifference({ sentMs: 0, receivedMs: 0, date: 'canary' })).toEqual({
-      status: 'skipped',
-      text: 'no response with a Date header',
-    });
+    for (const date of ['canary', undefined]) {
+      expect(clockDifference({ sentMs: 0, receivedMs: 0, date })).toEqual({
+        status: 'skipped',
+        text: 'no response with a Date header',
+      });
+    }
   });
 });
