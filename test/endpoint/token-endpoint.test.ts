@@ -43,7 +43,10 @@ it('a secret that only the shape knows is found in the answer of the service too
   expect(error).toMatchObject({ oauthError: 'invalid_client', errorDescription: undefined });
   answer(401, { error: 'invalid_client', error_description: 'no such client' });
   const told = await failureOf(endpoint({ tokenRequest }).requestToken('the key'));
-  expect(told).toMatchObject({ errorDescription: 'no such client' });
+  expect(told).toMatchObject({
+    errorDescription: 'no such client',
+    message: 'the token endpoint responded with 401 (invalid_client)',
+  });
 });
 
 describe('the request', () => {
@@ -226,14 +229,14 @@ it('a refusal is shown to classifyFailure with the parsed body, or its text, and
     seen.push(failed);
     return 'endpoint' as const;
   };
-  answer(400, { error: 'locked', hint: 'h' });
+  answer(400, { error: 'locked', hint: 'h' }, { 'retry-after': '5' });
   expect((await failureOf(endpoint({ classifyFailure }).requestToken('key'))).failureScope).toBe('endpoint');
   answer(502, 'bad gateway');
   await failureOf(endpoint({ classifyFailure }).requestToken('key'));
   answer(200, 'oops');
   await failureOf(endpoint({ classifyFailure }).requestToken('key'));
   expect(seen).toEqual([
-    { kind: 'status', status: 400, oauthError: 'locked', body: { error: 'locked', hint: 'h' } },
+    { kind: 'status', status: 400, oauthError: 'locked', retryAfterMs: 5_000, body: { error: 'locked', hint: 'h' } },
     { kind: 'status', status: 502, body: 'bad gateway' },
     { kind: 'body', status: 200, body: 'oops' },
   ]);
