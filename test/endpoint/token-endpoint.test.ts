@@ -114,18 +114,6 @@ describe('the shape of the request', () => {
       body: 'grant_type=client_credentials&client_id=the-id&client_secret=the-secret&appliance_owner_scope=the+key',
       headers: { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' },
     });
-    const basic = await sentWith({ tokenRequest: basicAuthRequest(), ...transport });
-    expect(basic).toMatchObject({
-      body: 'grant_type=client_credentials&appliance_owner_scope=the+key',
-      headers: { authorization: `Basic ${Buffer.from('the-id:the-secret').toString('base64')}` },
-    });
-    const tokenRequest: TokenRequestShape = ({ accessKey }) => ({
-      path: `/of/${encodeURIComponent(accessKey)}`,
-      body: '',
-    });
-    expect(await sentWith({ baseUrl: `${BASE_URL}/base/`, tokenRequest, ...transport })).toMatchObject({
-      path: '/base/of/the%20key',
-    });
   });
 
   it('may send each owner to a path of its own', async () => {
@@ -138,14 +126,11 @@ describe('the shape of the request', () => {
     }
   });
 
-  it.each(['//evil.example/x', 'https://evil.example/x', '/../x', '/\\evil.example', '/x\r\nHost: evil.example'])(
-    'cannot lead anywhere else: %j is source_failed, and nothing is sent',
-    async (path) => {
-      const error = await failureOf(endpoint({ tokenRequest: () => ({ path, body: '' }) }).requestToken('key'));
-      expect(error).toMatchObject({ code: 'source_failed', message: expect.stringMatching(/^tokenRequest .*path: /) });
-      expect(error.message).not.toContain('evil');
-    },
-  );
+  it('that leads elsewhere is source_failed, and nothing is sent', async () => {
+    const tokenRequest: TokenRequestShape = () => ({ path: '//elsewhere.example/x', body: '' });
+    const error = await failureOf(endpoint({ tokenRequest }).requestToken('key'));
+    expect(error).toMatchObject({ code: 'source_failed', message: expect.stringMatching(/^tokenRequest .*path: /) });
+  });
 
   it('that throws is source_failed without what it said; one of our errors is passed on', async () => {
     const throwing = (thrown: Error) => () => {
@@ -211,16 +196,14 @@ describe('the issued token', () => {
   });
 });
 
-describe('an answer that cannot be used', () => {
-  it('is also what parseResponse makes a useless token of', async () => {
-    for (const made of [undefined, 'a', {}, { token: 7 }, { token: 'a b' }, { token: 'a', tokenType: 7 }]) {
-      answer(200, {});
-      const error = await failureOf(
-        endpoint({ parseResponse: () => made as unknown as { token: string } }).requestToken('key'),
-      );
-      expect(error.code).toBe('invalid_response');
-    }
-  });
+it('an answer of which parseResponse makes a useless token cannot be used', async () => {
+  for (const made of [undefined, 'a', {}, { token: 7 }, { token: 'a b' }, { token: 'a', tokenType: 7 }]) {
+    answer(200, {});
+    const parseResponse = () => made as unknown as { token: string };
+    expect(await failureOf(endpoint({ parseResponse }).requestToken('key'))).toMatchObject({
+      code: 'invalid_response',
+    });
+  }
 });
 
 it('a refusal is shown to classifyFailure with the parsed body, or its text, and goes by its word', async () => {
