@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { dateMsOf, isHtml, retryAfterMsOf } from '../src/http-failure.ts';
+import { dateMsOf, type HttpFailure, isHtml, kindOfError, retryAfterMsOf } from '../src/http-failure.ts';
 
 const NOW_MS = Date.UTC(2030, 0, 1);
 
@@ -104,4 +104,55 @@ it.each([
 it('an HTML page takes no time to recognize, however a long text begins', () => {
   expect(isHtml(`${'<!--'.repeat(20_000)}<html>`)).toBe(false);
   expect(isHtml(`${'<!---->'.repeat(100)}x`)).toBe(false);
+});
+
+describe('the kind of an error', () => {
+  const errorWith = (code: string, cause?: unknown) => Object.assign(new Error('?', { cause }), { code });
+  /** As `fetch` reports that no address can be reached. */
+  const fetchFailed = (...errors: Error[]) => new TypeError('fetch failed', { cause: new AggregateError(errors) });
+
+  it.each<[HttpFailure['kind'], string[]]>([
+    [
+      'network',
+      [
+        ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'EADDRNOTAVAIL', 'ECONNRESET'],
+        ...['EPIPE', 'UND_ERR_SOCKET', 'HPE_INVALID_EOF_STATE', 'ERR_STREAM_PREMATURE_CLOSE', 'UND_ERR_ABORTED'],
+      ],
+    ],
+    [
+      'tls',
+      [
+        ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID'],
+        ...['ERR_TLS_CERT_ALTNAME_INVALID', 'ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION'],
+        ...['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'HOSTNAME_MISMATCH'],
+        ...['INVALID_CA', 'EPROTO'],
+      ],
+    ],
+    ['timeout', ['ETIMEDOUT', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT']],
+    [
+      'body',
+      [
+        ...['HPE_INVALID_CONSTANT', 'HPE_HEADER_OVERFLOW', 'HPE_INVALID_CHUNK_SIZE', 'Z_DATA_ERROR', 'Z_BUF_ERROR'],
+        ...['ERR_BUFFER_TOO_LARGE', 'ERR__ERROR_FORMAT_PADDING_1', 'ERR_BROTLI_DECODER_ERROR_UNREACHABLE'],
+        ...['ERR_UNUSABLE_BODY', 'UND_ERR_HEADERS_OVERFLOW', 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH', 'UND_ERR_RESPONSE'],
+      ],
+    ],
+  ])('is %s for its codes, in the error itself or in a cause', (kind, codes) => {
+    for (const code of codes) {
+      const error = errorWith(code);
+      const kinds = [error, errorWith('?', error), fetchFailed(errorWith('?'), error)].map(kindOfError);
+      expect([code, ...kinds]).toEqual([code, kind, kind, kind]);
+    }
+  });
+
+  it('is that of its name where it has no code, as the parser errors of undici', () => {
+    const nameless = Object.assign(new Error('?'), { name: 'HTTPParserError' });
+    expect(kindOfError(new TypeError('terminated', { cause: nameless }))).toBe('body');
+  });
+
+  it('is unknown of any other value, even one whose causes are a ring', () => {
+    const ring: { cause?: unknown } = {};
+    ring.cause = ring;
+    for (const error of [ring, errorWith('?'), null, undefined, 'text', 7]) expect(kindOfError(error)).toBeUndefined();
+  });
 });

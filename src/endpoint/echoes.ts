@@ -30,20 +30,20 @@ export class SentValues {
 
   /** Whether a text contains a value, or a part of one, in clear or encoded. */
   areRepeatedIn(text: string): boolean {
-    return this.#repeats(text, new Set(text.toLowerCase().split(/[^\p{L}\p{N}]+/u)));
+    return this.#repeats(text, true);
   }
 
   /** Whether a text contains a value inside something that was encoded as a whole, or twice. Short values occur there by chance. */
   areHiddenIn(text: string): boolean {
-    return this.#repeats(decoded(text), new Set());
+    return this.#repeats(decoded(text), false);
   }
 
-  #repeats(text: string, words: ReadonlySet<string>): boolean {
+  #repeats(text: string, isInClear: boolean): boolean {
     if (!this.#isComparable) return true;
     const shown = text.toLowerCase();
     const parts = new Parts(shown);
     return this.#someForm((form) => {
-      if (form.length < MIN_VALUE_LENGTH) return words.has(form);
+      if (form.length < MIN_VALUE_LENGTH) return isInClear && hasWord(shown, form);
       return form.length <= MIN_ECHO_LENGTH ? shown.includes(form) : parts.hasOneOf(form);
     });
   }
@@ -59,6 +59,15 @@ export class SentValues {
     return false;
   }
 }
+
+/** Whether a text has a word, which may have punctuation in it, and not only as part of a longer word. */
+function hasWord(text: string, word: string): boolean {
+  const between = text.split(word);
+  return between.slice(1).some((after, at) => !ENDS_IN_WORD.test(between[at] as string) && !BEGINS_IN_WORD.test(after));
+}
+
+const ENDS_IN_WORD = /[\p{L}\p{N}]$/u;
+const BEGINS_IN_WORD = /^[\p{L}\p{N}]/u;
 
 /**
  * Whether a text has a part of another, long enough to be an echo, for several others. They have up to a hundred thousand such

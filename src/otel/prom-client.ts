@@ -122,7 +122,7 @@ export function registerMetrics(
   const { fleets = {}, register = promClient.register } = options;
   const readings = (metric: MetricName) =>
     observed.flatMap((registry) =>
-      readingsOf(registry, fleets[registry.name])
+      readingsOf(registry, Object.hasOwn(fleets, registry.name) ? fleets[registry.name] : undefined)
         .filter((reading) => reading.metric === metric)
         .map(({ value, attributes }) => ({ value, labels: labelsOf(registry.name, attributes) })),
     );

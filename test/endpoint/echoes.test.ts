@@ -29,6 +29,8 @@ describe('a text repeats what was sent', () => {
   it('a text repeats a short value only if that is one of its words', () => {
     expect(repeatsSent('no owner 4711', ['4711'])).toBe(true);
     expect(repeatsSent('(K-7)', ['7'])).toBe(true);
+    expect(repeatsSent('no owner (K-7).', ['K-7'])).toBe(true);
+    expect(repeatsSent('no owner K-71', ['K-7'])).toBe(false);
     expect(repeatsSent('error 47110', ['4711'])).toBe(false);
     expect(repeatsSent('invalid', ['id', 'a'])).toBe(false);
   });

@@ -43,7 +43,10 @@ it('a secret that only the shape knows is found in the answer of the service too
   expect(error).toMatchObject({ oauthError: 'invalid_client', errorDescription: undefined });
   answer(401, { error: 'invalid_client', error_description: 'no such client' });
   const told = await failureOf(endpoint({ tokenRequest }).requestToken('the key'));
-  expect(told).toMatchObject({ errorDescription: 'no such client' });
+  expect(told).toMatchObject({
+    errorDescription: 'no such client',
+    message: 'the token endpoint responded with 401 (invalid_client)',
+  });
 });
 
 describe('the request', () => {
@@ -111,18 +114,6 @@ describe('the shape of the request', () => {
       body: 'grant_type=client_credentials&client_id=the-id&client_secret=the-secret&appliance_owner_scope=the+key',
       headers: { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' },
     });
-    const basic = await sentWith({ tokenRequest: basicAuthRequest(), ...transport });
-    expect(basic).toMatchObject({
-      body: 'grant_type=client_credentials&appliance_owner_scope=the+key',
-      headers: { authorization: `Basic ${Buffer.from('the-id:the-secret').toString('base64')}` },
-    });
-    const tokenRequest: TokenRequestShape = ({ accessKey }) => ({
-      path: `/of/${encodeURIComponent(accessKey)}`,
-      body: '',
-    });
-    expect(await sentWith({ baseUrl: `${BASE_URL}/base/`, tokenRequest, ...transport })).toMatchObject({
-      path: '/base/of/the%20key',
-    });
   });
 
   it('may send each owner to a path of its own', async () => {
@@ -135,14 +126,11 @@ describe('the shape of the request', () => {
     }
   });
 
-  it.each(['//evil.example/x', 'https://evil.example/x', '/../x', '/\\evil.example', '/x\r\nHost: evil.example'])(
-    'cannot lead anywhere else: %j is source_failed, and nothing is sent',
-    async (path) => {
-      const error = await failureOf(endpoint({ tokenRequest: () => ({ path, body: '' }) }).requestToken('key'));
-      expect(error).toMatchObject({ code: 'source_failed', message: expect.stringMatching(/^tokenRequest .*path: /) });
-      expect(error.message).not.toContain('evil');
-    },
-  );
+  it('that leads elsewhere is source_failed, and nothing is sent', async () => {
+    const tokenRequest: TokenRequestShape = () => ({ path: '//elsewhere.example/x', body: '' });
+    const error = await failureOf(endpoint({ tokenRequest }).requestToken('key'));
+    expect(error).toMatchObject({ code: 'source_failed', message: expect.stringMatching(/^tokenRequest .*path: /) });
+  });
 
   it('that throws is source_failed without what it said; one of our errors is passed on', async () => {
     const throwing = (thrown: Error) => () => {
@@ -208,16 +196,14 @@ describe('the issued token', () => {
   });
 });
 
-describe('an answer that cannot be used', () => {
-  it('is also what parseResponse makes a useless token of', async () => {
-    for (const made of [undefined, 'a', {}, { token: 7 }, { token: 'a b' }, { token: 'a', tokenType: 7 }]) {
-      answer(200, {});
-      const error = await failureOf(
-        endpoint({ parseResponse: () => made as unknown as { token: string } }).requestToken('key'),
-      );
-      expect(error.code).toBe('invalid_response');
-    }
-  });
+it('an answer of which parseResponse makes a useless token cannot be used', async () => {
+  for (const made of [undefined, 'a', {}, { token: 7 }, { token: 'a b' }, { token: 'a', tokenType: 7 }]) {
+    answer(200, {});
+    const parseResponse = () => made as unknown as { token: string };
+    expect(await failureOf(endpoint({ parseResponse }).requestToken('key'))).toMatchObject({
+      code: 'invalid_response',
+    });
+  }
 });
 
 it('a refusal is shown to classifyFailure with the parsed body, or its text, and goes by its word', async () => {
@@ -226,14 +212,14 @@ it('a refusal is shown to classifyFailure with the parsed body, or its text, and
     seen.push(failed);
     return 'endpoint' as const;
   };
-  answer(400, { error: 'locked', hint: 'h' });
+  answer(400, { error: 'locked', hint: 'h' }, { 'retry-after': '5' });
   expect((await failureOf(endpoint({ classifyFailure }).requestToken('key'))).failureScope).toBe('endpoint');
   answer(502, 'bad gateway');
   await failureOf(endpoint({ classifyFailure }).requestToken('key'));
   answer(200, 'oops');
   await failureOf(endpoint({ classifyFailure }).requestToken('key'));
   expect(seen).toEqual([
-    { kind: 'status', status: 400, oauthError: 'locked', body: { error: 'locked', hint: 'h' } },
+    { kind: 'status', status: 400, oauthError: 'locked', retryAfterMs: 5_000, body: { error: 'locked', hint: 'h' } },
     { kind: 'status', status: 502, body: 'bad gateway' },
     { kind: 'body', status: 200, body: 'oops' },
   ]);

@@ -130,7 +130,6 @@ describe('while the circuit is closed', () => {
   });
 
   it.each<[string, () => Story, unknown[]]>([
-    ['two first failures begin no check', () => known().fails('ab'), ['closed', 'ab', 0, false]],
     ['three first failures begin a check', () => known().fails('abc'), ['checking', '', 0, true]],
     [
       'failures that speak of their owners make no suspects',
@@ -138,18 +137,8 @@ describe('while the circuit is closed', () => {
       ['closed', '', 0, false],
     ],
     [
-      'failures put at their owners make no suspects',
-      () => known().fails('abc', errorWith({ failureScope: 'owner' })),
-      ['closed', '', 0, false],
-    ],
-    [
       'failures that are not the first of their owners make no suspects',
       () => known().fails('abc', DOWN, { ownerFailures: 1 }),
-      ['closed', '', 0, false],
-    ],
-    [
-      'failures as old as the newest success make no suspects',
-      () => known().fails('abc', DOWN, { number: 2 }),
       ['closed', '', 0, false],
     ],
     [
@@ -217,10 +206,6 @@ describe('a check by canaries', () => {
     expect(story.trialSucceeds('x').blame.trust).toMatchObject({ untilMs: 2_050 });
   });
 
-  it('during a check, any other success proves that the service works, too', () => {
-    expect(checking().succeeds('z').view).toEqual(['closed', '', 0, false]);
-  });
-
   it('an answer that concerns only the canary proves that the service works, too', () => {
     const story = checking();
     story.nowMs = 50;
@@ -230,18 +215,12 @@ describe('a check by canaries', () => {
   });
 
   it.each<[string, () => Story, unknown[]]>([
-    ['if the first canary fails, another one is asked', () => checking().trialFails('y'), ['checking', '', 1, true]],
     [
       'if the failure of a canary is put at the endpoint, no other canary is asked',
       () => checking().trialFails('y', errorWith({ failureScope: 'endpoint' })),
       ['open', '', 0, false],
     ],
     ['if the first canary is slow, another one is asked', () => checking().trialHangs(), ['checking', '', 0, true]],
-    [
-      'if two canaries are in flight and one is slow, no third is asked',
-      () => checking().asked('x').trialHangs(),
-      ['checking', '', 0, false],
-    ],
     [
       'if two canaries are in flight and one fails, the other one decides',
       () => checking().asked('x').trialFails('y'),
@@ -252,7 +231,6 @@ describe('a check by canaries', () => {
       () => checking().trialFails('y').asked('x').trialHangs(),
       ['checking', '', 1, false],
     ],
-    ['if both canaries fail, the circuit opens', () => open(), ['open', '', 0, false]],
     [
       'if the first canary is dropped, another one is asked',
       () => checking().is({ kind: 'inconclusive', jitter: 1 }),
@@ -262,11 +240,6 @@ describe('a check by canaries', () => {
       'if one canary failed and the other one is dropped, a third is asked',
       () => checking().trialFails('y').asked('x').is({ kind: 'inconclusive', jitter: 1 }),
       ['checking', '', 1, true],
-    ],
-    [
-      'if no canary is free at all, the failures decide',
-      () => known().fails('abc').asked(undefined),
-      ['open', '', 0, false],
     ],
     [
       'if one canary failed and no other one is free, the circuit opens',
@@ -281,11 +254,6 @@ describe('a check by canaries', () => {
     ['if more owners fail, nothing changes', () => checking().fails('ef'), ['checking', '', 0, false]],
   ])('in a check, %s', (_, story, view) => {
     expect(story().view).toEqual(view);
-  });
-
-  it('a check remembers which canaries were asked', () => {
-    expect(checking().trialFails('y').asked('x').facts).toMatchObject({ asked: ['y', 'x'], outstanding: 1 });
-    expect(checking().asked(undefined).facts.asked).toEqual(['y']);
   });
 
   it.each([
@@ -373,7 +341,6 @@ describe('an open circuit', () => {
   });
 
   it.each([
-    ['a success', (story: Story) => story.trialSucceeds('y')],
     ['a success of an earlier request', (story: Story) => story.succeeds('z')],
     ['an answer that concerns only its owner', (story: Story) => story.trialFails('y', REVOKED)],
   ])('%s closes an open circuit, and the service is trusted for a second', (_, end) => {
@@ -449,14 +416,12 @@ it('the end of a pause changes nothing once the circuit has closed, and no canar
   expect(askedCanaries(checking().blame)).toEqual(['y']);
 });
 
-describe('before anyone has succeeded', () => {
-  it('the pause of the endpoint stays short, however many trials fail', () => {
-    const story = openAtStart();
-    for (const expectedMs of [1_000, 1_000, 1_000]) {
-      story.is({ kind: 'due', isAwaited: true }).asked('a').trialFails('a');
-      expect((story.facts.circuit as Circuit).retryAtMonotonicMs).toBe(expectedMs);
-    }
-  });
+it('the pause of the endpoint stays short before anyone has succeeded, however many trials fail', () => {
+  const story = openAtStart();
+  for (const expectedMs of [1_000, 1_000, 1_000]) {
+    story.is({ kind: 'due', isAwaited: true }).asked('a').trialFails('a');
+    expect((story.facts.circuit as Circuit).retryAtMonotonicMs).toBe(expectedMs);
+  }
 });
 
 describe('an owner that is forgotten', () => {
@@ -466,12 +431,5 @@ describe('an owner that is forgotten', () => {
     ['a canary that is asked', () => checking(), 'y', { canaries: ['x'], asked: [], outstanding: 1 }],
   ])('is no longer %s', (_, story, owner, expected) => {
     expect(story().is({ kind: 'forgotten', owner }).facts).toMatchObject(expected);
-  });
-
-  it('and was neither a suspect nor a canary changes nothing', () => {
-    const story = checking();
-    const before = structuredClone(story.blame);
-    story.is({ kind: 'forgotten', owner: 'z' });
-    expect(structuredClone(story.blame)).toEqual(before);
   });
 });

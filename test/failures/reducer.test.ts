@@ -252,10 +252,6 @@ describe('the pace', () => {
   });
 });
 
-it('repeated failures of the same owners begin no check', () => {
-  expect(known().fails('abc', DOWN, { ownerFailures: 1 }).health.blame.state.phase).toBe('closed');
-});
-
 it('an owner pauses for as long as the endpoint at most before the first success, unless the answer is about it', () => {
   const pauseMs = (story: Story, error: OwnerTokenError) => story.fails('a', error, { ownerFailures: 12 }).verdict[2];
   expect(pauseMs(new Story(), REFUSED)).toBe(30_000);
@@ -266,13 +262,7 @@ it('an owner pauses for as long as the endpoint at most before the first success
 describe('the scope of a failure, and its owner’s pause', () => {
   it.each<[string, () => Story, unknown[]]>([
     ['a first failure', () => known().fails('a'), ['owner', 'endpoint_unavailable', 100]],
-    [
-      'the second failure of an owner',
-      () => known().fails('a', DOWN, { ownerFailures: 1 }),
-      ['owner', 'endpoint_unavailable', 200],
-    ],
     ['a refusal', () => known().fails('a', REFUSED), ['owner', 'owner_refused', 1_000]],
-    ['the third failure in a row', () => known().fails('abc'), ['owner', 'endpoint_unavailable', 100]],
     [
       'the failure of a first canary',
       () => known().fails('abc').asked('2').trialFails('2'),
@@ -321,16 +311,6 @@ describe('the scope of a failure, and its owner’s pause', () => {
       ['owner', 'endpoint_unavailable', 1_000],
     ],
     [
-      'a failure with Retry-After',
-      () => known().fails('a', down({ retryAfterMs: 90_000 })),
-      ['owner', 'endpoint_unavailable', 60_000],
-    ],
-    [
-      'the first failure before anyone has succeeded',
-      () => new Story().fails('a'),
-      ['owner', 'endpoint_unavailable', 100],
-    ],
-    [
       'the tenth failure before anyone has succeeded',
       () => new Story().fails('0123456789'),
       ['endpoint', 'endpoint_unavailable', 100],
@@ -339,16 +319,6 @@ describe('the scope of a failure, and its owner’s pause', () => {
       'the tenth refusal before anyone has succeeded',
       () => new Story().fails('0123456789', REFUSED),
       ['client', 'client_refused', 1_000],
-    ],
-    [
-      'one of many refusals of an owner before anyone has succeeded',
-      () => new Story().fails('a', REFUSED, { ownerFailures: 20 }),
-      ['owner', 'owner_refused', 30_000],
-    ],
-    [
-      'a failure before anyone has succeeded that speaks of its owner',
-      () => new Story().fails('a', REVOKED, { ownerFailures: 20 }),
-      ['owner', 'owner_refused', 300_000],
     ],
     [
       'a failure with Retry-After before anyone has succeeded',

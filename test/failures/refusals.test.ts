@@ -5,7 +5,11 @@ import { refusal, toOwnerTokenError, withOutcome } from '../../src/failures/refu
 
 /** The wall clock is a million ahead of the monotonic one. */
 const now: Instant = { wallMs: 1_005_000, monotonicMs: 5_000, timelineMs: 1_005_000, offsetMs: 0 };
-const down = new OwnerTokenError('endpoint_unavailable', 'it is down', { failedAtMs: 1_002_000, status: 503 });
+const down = new OwnerTokenError('endpoint_unavailable', 'it is down', {
+  failedAtMs: 1_002_000,
+  retryAtMs: 9,
+  status: 503,
+});
 
 it('what a source threw stays what it is if it is one of ours, but is the ownerâ€™s and dated by our clock', () => {
   const error = toOwnerTokenError(down, 'owner_x', 'key-123', now);
@@ -19,11 +23,6 @@ it('what a source threw stays what it is if it is one of ours, but is the ownerâ
     retryAtMs: undefined,
   });
   expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
-});
-
-it('what a source threw has no retryAtMs: the pause sets it', () => {
-  const early = new OwnerTokenError('rate_limited', '', { retryAtMs: 9 });
-  expect(toOwnerTokenError(early, 'owner_x', 'key-123', now).retryAtMs).toBeUndefined();
 });
 
 it('what a source threw has the access key redacted in its description too', () => {

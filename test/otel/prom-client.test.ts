@@ -81,6 +81,13 @@ describe('registerMetrics', () => {
     expect(await register.getMetricsAsJSON()).toEqual([]);
   });
 
+  it('takes no property that every object has for the fleet of a registry', async () => {
+    stop();
+    await using registry = new OwnerTokenRegistry({ source, name: 'constructor' });
+    stop = registerMetrics(promClient, registry);
+    expect(await promClient.register.metrics()).toContain('owner_token_registry="constructor"');
+  });
+
   it('refuses anything that is not a register', () => {
     const register = {} as never;
     expect(() => registerMetrics(promClient, registries, { register })).toThrow(

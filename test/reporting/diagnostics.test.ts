@@ -29,15 +29,21 @@ function reporting(server: { address?: string } = { address: 'service.example' }
   return { lines, clock, reports, newRequest };
 }
 
-/** What is published on a channel from now to the end of the test. */
 const leaving: (() => void)[] = [];
 afterEach(() => {
   for (const leave of leaving.splice(0)) leave();
 });
-function publishedOn(name: string, heard: unknown[] = []): unknown[] {
-  const listen = (message: unknown) => void heard.push(message);
+
+/** Listens to a channel to the end of the test. */
+function listenTo(name: string, listen: (message: unknown) => void): void {
   diagnostics.subscribe(name, listen);
   leaving.push(() => diagnostics.unsubscribe(name, listen));
+}
+
+/** What is published on a channel from now to the end of the test. */
+function publishedOn(name: string): unknown[] {
+  const heard: unknown[] = [];
+  listenTo(name, (message) => heard.push(message));
   return heard;
 }
 
@@ -116,9 +122,7 @@ describe('a request', () => {
     start.bindStore(store, (data) => data);
     leaving.push(() => start.unbindStore(store));
     for (const part of ['start', 'end', 'asyncStart', 'asyncEnd', 'error']) {
-      const listen = (data: unknown) => void heard.push(data === message ? part : `${part} of another`);
-      diagnostics.subscribe(`${TRACE}:${part}`, listen);
-      leaving.push(() => diagnostics.unsubscribe(`${TRACE}:${part}`, listen));
+      listenTo(`${TRACE}:${part}`, (data) => heard.push(data === message ? part : `${part} of another`));
     }
     const within = await reports.requestSent(message, async () => {
       heard.push('sent');
@@ -138,9 +142,7 @@ describe('a request', () => {
     async (part) => {
       const { reports, newRequest } = reporting();
       const copies: object[] = [];
-      const listen = (data: unknown) => void copies.push({ ...(data as object) });
-      diagnostics.subscribe(`${TRACE}:${part}`, listen);
-      leaving.push(() => diagnostics.unsubscribe(`${TRACE}:${part}`, listen));
+      listenTo(`${TRACE}:${part}`, (data) => copies.push({ ...(data as object) }));
       const message = newRequest();
       await reports.requestSent(message, async () => {});
       reports.requestFailed(message, failure());
@@ -151,9 +153,7 @@ describe('a request', () => {
   it('may be frozen by a subscriber once it has failed', () => {
     const { reports, newRequest } = reporting();
     const ended = publishedOn(`${TRACE}:asyncEnd`);
-    const freeze = (data: unknown) => void Object.freeze(data);
-    diagnostics.subscribe(`${TRACE}:error`, freeze);
-    leaving.push(() => diagnostics.unsubscribe(`${TRACE}:error`, freeze));
+    listenTo(`${TRACE}:error`, Object.freeze);
     const message = newRequest();
     reports.requestFailed(message, failure());
     expect(ended).toEqual([message]);
@@ -162,14 +162,12 @@ describe('a request', () => {
   it('runs inside what a subscriber to its start asks for, such as a span', async () => {
     const { reports, newRequest } = reporting();
     const order: string[] = [];
-    const listen = (data: unknown) => {
+    listenTo(`${TRACE}:start`, (data) => {
       (data as RequestMessage).run = (send) => {
         order.push('span');
         return send();
       };
-    };
-    diagnostics.subscribe(`${TRACE}:start`, listen);
-    leaving.push(() => diagnostics.unsubscribe(`${TRACE}:start`, listen));
+    });
     await reports.requestSent(newRequest(), async () => void order.push('sent'));
     expect(order).toEqual(['span', 'sent']);
   });
