@@ -5,6 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';
 import { LoopbackService, silence, token } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
+import { tokenOf } from '../helpers/numbered-tokens.ts';
 import { errorOf, keys, overHttp, scripted, shut } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 import { seeded } from '../helpers/seeded.mjs';
@@ -171,9 +172,11 @@ describe('A4', () => {
       if (method === 'resume' && key === undefined) continue; // Every owner is meant.
       expect(() => registry[method](key as string)).toThrow(expect.objectContaining({ code: 'invalid_access_key' }));
     }
-    expect(() => registry.reject(key as string, 'a token')).toThrow(
-      expect.objectContaining({ code: 'invalid_access_key' }),
-    );
+    for (const method of ['reject', 'accept'] as const) {
+      expect(() => registry[method](key as string, tokenOf('a'))).toThrow(
+        expect.objectContaining({ code: 'invalid_access_key' }),
+      );
+    }
     expect(source.calls).toHaveLength(0);
     expect(registry.stats()).toMatchObject({ owners: 0, inFlight: 0, queued: 0, waiting: 0 });
   });
