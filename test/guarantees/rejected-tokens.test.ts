@@ -2,7 +2,7 @@
 
 import diagnostics from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
-import type { AccessToken, PauseMessage } from '../../src/index.ts';
+import type { PauseMessage } from '../../src/index.ts';
 import { shortNames } from '../helpers/log-lines.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { callAtOnce, scripted, tally } from '../helpers/registries.ts';
@@ -213,26 +213,6 @@ describe('F4', () => {
     // The first in its row.
     expect(registry.describe('key-1').retryAtMs).toBe(clock.now() + 10_000);
   });
-});
-
-it('F5 a fresh token is refused for 2 s after it was issued: two requests, and every call later than that is served', async () => {
-  const { registry, source, clock } = scripted({}, ScriptedSource.answering());
-  const issuedAtMs = new Map<AccessToken, number>();
-  let failed = 0;
-  for (let at = 0; at < 1_800_000; at += 100) {
-    let isServed = false;
-    for (let attempt = 0; attempt < 2 && !isServed; attempt++) {
-      const given = await registry.getToken('key-1');
-      if (!issuedAtMs.has(given)) issuedAtMs.set(given, clock.now());
-      isServed = clock.now() - (issuedAtMs.get(given) ?? 0) >= 2_000;
-      if (isServed) registry.accept('key-1', given);
-      else registry.reject('key-1', given);
-    }
-    if (!isServed) failed++;
-    clock.advance(100);
-  }
-  expect(source.calls).toHaveLength(2);
-  expect(failed).toBe(20);
 });
 
 describe('F6', () => {
