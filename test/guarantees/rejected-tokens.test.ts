@@ -183,17 +183,28 @@ describe('F4', () => {
     expect(source.calls).toHaveLength(4);
   });
 
-  it('a token that was accepted, or has lasted, is replaced at its first rejection', async () => {
-    for (const isAccepted of [true, false]) {
-      const { registry, source, clock } = scripted({}, ScriptedSource.answering());
-      for (let token = 2; token < 10; token++) {
-        const given = await registry.getToken('key-1');
-        if (isAccepted) registry.accept('key-1', given);
-        else clock.advance(1_000);
-        expect(registry.reject('key-1', given)).toBe(true);
-        expect((await registry.getToken('key-1')).value).toBe(`token-${token}-of-key-1`);
-      }
-      expect(source.calls).toHaveLength(9);
+  it('a token that was accepted is replaced at its first rejection', async () => {
+    const { registry, source } = scripted({}, ScriptedSource.answering());
+    for (let token = 2; token < 10; token++) {
+      const given = await registry.getToken('key-1');
+      registry.accept('key-1', given);
+      expect(registry.reject('key-1', given)).toBe(true);
+      expect((await registry.getToken('key-1')).value).toBe(`token-${token}-of-key-1`);
+    }
+    expect(source.calls).toHaveLength(9);
+  });
+
+  it.each([
+    ['ten seconds if any call is reported as accepted', true, 10_000],
+    ['a second if none is', false, 1_000],
+  ])('a replacement is kept if it is rejected within %s', async (_, hasAccepts, withinMs) => {
+    for (const afterMs of [withinMs - 1, withinMs]) {
+      const { registry, clock } = scripted({}, ScriptedSource.answering());
+      if (hasAccepts) registry.accept('key-2', await registry.getToken('key-2'));
+      registry.reject('key-1', await registry.getToken('key-1'));
+      const replacement = await registry.getToken('key-1');
+      clock.advance(afterMs);
+      expect(registry.reject('key-1', replacement)).toBe(afterMs === withinMs);
     }
   });
 
