@@ -115,7 +115,7 @@ describe('A3', () => {
     await Promise.all(registries.map((registry) => registry.close()));
   });
 
-  it('one source under two registries: pauses, rejections and closing stay with each', async () => {
+  it('one source under two registries: a pause stays with its own', async () => {
     const source = new ScriptedSource((call) => call.fail(new Error('no')));
     const one = scripted({}, source);
     const other = scripted({}, source);
@@ -157,9 +157,7 @@ describe('A4', () => {
     ['a lone surrogate', 'key-\ud800'],
     ['a key of 17,000 characters', 'k'.repeat(17_000)],
     ['undefined', undefined],
-    ['null', null],
     ['a number', 7],
-    ['an object', { toString: () => 'key-1' }],
     ['an array', ['key-1']],
     ['a symbol', Symbol('key-1')],
     ['a String object', new String('key-1')],
