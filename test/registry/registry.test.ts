@@ -144,6 +144,21 @@ it('forget drops the token, pause and request of that owner alone, and returns w
   expect(registry.peek('key-2')).toBeDefined();
 });
 
+it('forgetAll leaves no canary to an open circuit, so that a caller’s request is the trial', async () => {
+  const { registry, clock, source } = scripted({}, ScriptedSource.answering());
+  await registry.getToken('canary');
+  const down = new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint', retryAfterMs: 5_000 });
+  source.script((call) => call.fail(down));
+  await errorOf(registry.getToken('key-1'));
+  registry.forgetAll();
+  source.script(undefined);
+  clock.advance(5_000);
+  for (const owner of ['new', 'newer']) registry.getToken(owner).catch(() => {});
+  await settle();
+  expect(source.calls.map(({ accessKey }) => accessKey)).toEqual(['canary', 'key-1', 'new']);
+  await registry.close({ timeoutMs: 0 });
+});
+
 it('describe returns the phase of an owner, and only the fields that apply', async () => {
   const { registry, clock, source } = scripted();
   const phase = () => registry.describe('key-1');
