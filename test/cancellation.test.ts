@@ -90,17 +90,6 @@ it('a deadline ends when its time is up, and not before', async () => {
   await expect(deadline.race(never)).rejects.toBe(deadline.reason);
 });
 
-it('a deadline counts only after the event loop has read what has arrived', async () => {
-  const clock = new ManualClock();
-  const deadline = new Deadline(clock, 100, undefined);
-  const work = deadline.race(new Promise((resolve) => setImmediate(() => setImmediate(resolve, 'read'))));
-  clock.advance(100);
-  expect(await work).toBe('read');
-  deadline.cancel();
-  await settle();
-  expect(deadline.reason).toBeUndefined();
-});
-
 it.each([
   ['the process was suspended', (clock: ManualClock) => clock.suspend(1_115)],
   ['the event loop was blocked', (clock: ManualClock) => clock.block(1_115)],

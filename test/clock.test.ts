@@ -5,7 +5,6 @@ import {
   type Instant,
   MAX_READING_ERROR_MS,
   onWallClock,
-  settledWithin,
   startTimer,
   stopTimer,
   systemClock,
@@ -124,20 +123,6 @@ describe('a timer', () => {
     expect(fn).not.toHaveBeenCalled();
     stopTimer(startTimer({ ...systemClock, setTimeout: () => undefined as never }, fn, 10));
   });
-});
-
-it('a wait with a time limit ends when the time is up', async () => {
-  const clock = new ManualClock();
-  let over = false;
-  const waiting = settledWithin(new Time(clock), 1000, new Promise(() => {})).then(() => {
-    over = true;
-  });
-  clock.advance(999);
-  await Promise.resolve();
-  expect(over).toBe(false);
-  clock.advance(1);
-  await waiting;
-  expect(over).toBe(true);
 });
 
 it('a moment to come is told by the wall clock, never early, and never before now', () => {

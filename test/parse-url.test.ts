@@ -9,6 +9,8 @@ it.each([
   ['https://a.example', 'https://a.example'],
   ['https://a.example:8443/', 'https://a.example:8443'],
   ['https://a.example/path', undefined],
+  ['https://a.example/?q', undefined],
+  ['https://u:p@a.example', undefined],
   ['https://*.example', undefined],
   ['ftp://a.example', undefined],
   ['a.example', undefined],

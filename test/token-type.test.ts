@@ -26,6 +26,7 @@ describe('a token type', () => {
     'urn:ietf:params:oauth:token-type:access_token',
     'N_A',
     'mac',
+    'JWT',
   ])('that is no registered scheme is sent as Bearer, and named: %j', (type) => {
     expect([schemeOf(type), nameOf(type)]).toEqual(['Bearer', type]);
   });

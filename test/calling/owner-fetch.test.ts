@@ -146,15 +146,6 @@ it('ownerFetch calls nothing without allowed origins', async () => {
   expect(tokens.asked).toBe(0);
 });
 
-it('allowedOrigins takes origins, nothing more and nothing less', () => {
-  const bad = ['https://a.example/path', 'a.example', 'ftp://a.example', 'https://u:p@a.example', 'https://a/?q', 7];
-  for (const entry of bad) {
-    const options = { allowedOrigins: [entry as string] };
-    expect(() => callRules(options, rulesOfSource(undefined))).toThrow('allowedOrigins: expected a list of origins');
-  }
-  expect(() => callRules({ presnt: 1 } as object, rulesOfSource(undefined))).toThrow('presnt: unknown option');
-});
-
 it('ownerFetch throws what fetch throws for anything that is not a URL', async () => {
   await expect(fetchFor(new NumberedTokens(), 'https://api.example.com')('/relative')).rejects.toThrow(TypeError);
 });
@@ -178,14 +169,12 @@ it('a 401 whose body stalls is not waited for, and its socket is closed', async 
   expect(service.sockets).not.toContain(stalled);
 });
 
-describe('every other answer', () => {
-  it('a failure of the network rejects a call as it does with fetch', async () => {
-    const service = await ResourceService.start();
-    await service[Symbol.asyncDispose]();
-    const error = await failureOf(fetchFor(new NumberedTokens(), service.origin)(service.origin));
-    expect(error).toBeInstanceOf(TypeError);
-    expect(error).toMatchObject({ message: 'fetch failed', cause: { code: 'ECONNREFUSED' } });
-  });
+it('a failure of the network rejects a call as it does with fetch', async () => {
+  const service = await ResourceService.start();
+  await service[Symbol.asyncDispose]();
+  const error = await failureOf(fetchFor(new NumberedTokens(), service.origin)(service.origin));
+  expect(error).toBeInstanceOf(TypeError);
+  expect(error).toMatchObject({ message: 'fetch failed', cause: { code: 'ECONNREFUSED' } });
 });
 
 describe('the body', () => {
@@ -199,36 +188,25 @@ describe('the body', () => {
     ['Blob', new Blob(['blob']), 'blob'],
     ['ArrayBuffer', new TextEncoder().encode('buffer').buffer, 'buffer'],
     ['a view of part of a buffer', Buffer.from('a view').subarray(2), 'view'],
-    ['FormData', form, 'filename="name.txt"'],
+    ['FormData', form, expect.stringContaining('filename="name.txt"')],
   ] as const) {
     it(`a request body is sent again after a 401: ${name}`, async () => {
       await using service = await accepting('t2');
       const call = fetchFor(new NumberedTokens(), service.origin);
       expect((await call(service.origin, { method: 'POST', body })).status).toBe(200);
-      expect(service.received.map((received) => received.body)).toEqual([
-        expect.stringContaining(sent),
-        expect.stringContaining(sent),
-      ]);
+      expect(service.received.map((received) => received.body)).toEqual([sent, sent]);
       expect(service.received[0]?.headers['content-length']).toBe(service.received[1]?.headers['content-length']);
     });
   }
 
-  it('a request body that is a stream is not sent again: the 401 is returned, its token rejected all the same', async () => {
-    const streams = [
-      () => new Blob(['streamed']).stream(),
-      async function* () {
-        yield new TextEncoder().encode('streamed');
-      },
-    ];
-    for (const stream of streams) {
-      await using service = await accepting('t2');
-      const tokens = new NumberedTokens();
-      const init = { method: 'POST', body: stream(), duplex: 'half' } as RequestInit;
-      const response = await fetchFor(tokens, service.origin)(service.origin, init);
-      expect([response.status, await response.text()]).toEqual([401, 'refused']);
-      expect(service.received.map(({ body }) => body)).toEqual(['streamed']);
-      expect(tokens.rejected).toEqual(['t1']);
-    }
+  it('a request body that is an async generator is not sent again', async () => {
+    const body = (async function* () {
+      yield new TextEncoder().encode('streamed');
+    })();
+    await using service = await accepting('t2');
+    const init = { method: 'POST', body, duplex: 'half' } as RequestInit;
+    expect((await fetchFor(new NumberedTokens(), service.origin)(service.origin, init)).status).toBe(401);
+    expect(service.received.map((received) => received.body)).toEqual(['streamed']);
   });
 
   it('a request sent again has the body, URL and headers from when the call began', async () => {
@@ -244,7 +222,7 @@ describe('the body', () => {
     const params = new URLSearchParams({ when: 'before' });
     const bytes = Buffer.from('before');
     const file = new FormData();
-    file.append('when', 'before');
+    for (const when of ['before', 'just before']) file.append('when', when);
     const buffer = new TextEncoder().encode('before').buffer;
     const calls = [params, bytes, buffer, file].map((body) => call(url, { method: 'POST', headers, body }));
     url.pathname = '/after';
@@ -260,6 +238,7 @@ describe('the body', () => {
       expect(`${path} ${sent['x-when']} ${body}`).toMatch(/^\/before before .*before/s);
       expect(body).not.toContain('after');
     }
+    expect(service.received.filter(({ body }) => /before.*just before/s.test(body))).toHaveLength(1);
   });
 });
 
@@ -535,17 +514,6 @@ describe('redirects', () => {
     await expect(call(service.origin)).rejects.toThrow('has an invalid URL');
   });
 
-  it('to a blob: or any other URL that is not http fail, as with fetch, whatever its origin', async () => {
-    for (const target of ['blob:', 'ftp:', 'data:']) {
-      await using service = await ResourceService.start((_, response) => {
-        response.writeHead(302, { location: `${target}${service.origin}/1b9d6bcd` }).end();
-      });
-      const call = fetchFor(new NumberedTokens(), service.origin)(service.origin);
-      await expect(call).rejects.toThrow(new TypeError('fetch failed: a redirect leads to no http(s) URL'));
-      expect(service.received).toHaveLength(1);
-    }
-  });
-
   /** A fetch that redirects along these URLs, and the headers that it got at each. */
   function along(...targets: string[]) {
     const sent: Record<string, string>[] = [];
@@ -568,13 +536,6 @@ describe('redirects', () => {
       await expect(call(origin)).rejects.toThrow(new TypeError('fetch failed: a redirect leads from https to http'));
       expect(sent).toHaveLength(targets.length);
     }
-    const upwards = along('https://api.example.com');
-    const call = fetchFor(new NumberedTokens(), undefined, {
-      allowedOrigins: [origin, 'http://api.example.com'],
-      fetch: upwards.fetch,
-    });
-    expect((await call('http://api.example.com')).status).toBe(200);
-    expect(upwards.sent.map(({ authorization }) => authorization)).toEqual(['Bearer t1', 'Bearer t1']);
   });
 
   it('that lead away carry no header that holds the token, whoever has set it', async () => {

@@ -10,12 +10,12 @@ import { type ScriptedCall, ScriptedSource } from '../helpers/scripted-source.ts
 const bare401 = () => new OwnerTokenError('owner_refused', 'answered 401', { status: 401 });
 
 describe('M1', () => {
-  it.each([3, 1_000])('%d wrong keys: no healthy owner is refused, each wrong key is its owner’s', async (count) => {
+  it('1,000 wrong keys: no healthy owner is refused, each wrong key is its owner’s', async () => {
     await using service = await LoopbackService.start();
     service.always((call) => (String(call.accessKey).startsWith('wrong') ? status(401) : token())(call));
     const { registry } = overHttp(service);
     await registry.getToken('first');
-    for (let index = 0; index < count; index++) {
+    for (let index = 0; index < 1_000; index++) {
       const error = await errorOf(registry.getToken(`wrong-${index}`));
       expect(error).toMatchObject({ code: 'owner_refused', failureScope: 'owner' });
     }
@@ -136,18 +136,6 @@ describe('M3', () => {
       clock.advance(100);
     }
     expect(registry.describe('key').code).toBeUndefined();
-    expect(source.calls).toHaveLength(2);
-  });
-
-  it('the same without accept: the owner goes on, and a rejection costs one request at most', async () => {
-    const { registry, clock, source } = scripted();
-    source.script((call) => call.succeed());
-    for (let round = 0; round < 40; round++) {
-      for (let call = 0; call < 20; call++) await registry.getToken('key');
-      for (let attempt = 0; attempt < 2; attempt++) registry.reject('key', await registry.getToken('key'));
-      clock.advance(100);
-    }
-    // The first one, one for the first rejection, and one in ten seconds.
     expect(source.calls).toHaveLength(2);
   });
 });

@@ -51,13 +51,6 @@ describe('H1', () => {
     registry.forgetAll();
     expect(registry.stats()).toMatchObject({ owners: 0, usable: 0, pauses: { owners: 0 } });
   });
-
-  it('ten thousand rejections of one owner are remembered as four', async () => {
-    const { registry } = scripted({}, ScriptedSource.answering());
-    await registry.getToken('key-1');
-    for (let index = 0; index < 10_000; index++) registry.reject('key-1', `stranger-${index}`);
-    expect(registry.stats()).toMatchObject({ owners: 1, usable: 1, rejections: 0 });
-  });
 });
 
 it('H2 of 20,000 owners each call is a hit, and asks for nothing', async () => {

@@ -28,14 +28,14 @@ describe('with every timer faked and none advanced', () => {
     );
   };
 
-  it('a cold owner, a warm-up and close end with every timer faked and none advanced', async () => {
+  it('a cold owner, a warm-up and close end', async () => {
     const registry = make(issuing);
     expect((await registry.getToken('key-1')).value).toBe('token-of-key-1');
     expect((await registry.warmUp(keys)).ready).toBe(OWNERS);
     await registry.close();
   });
 
-  it('with every timer faked, close ends the calls of sent and of queued requests', async () => {
+  it('close ends the calls of sent and of queued requests', async () => {
     const registry = make(hanging, { concurrency: 2 });
     const calls = keys.map((key) => registry.getToken(key));
     const closing = registry.close({ timeoutMs: 0 });
@@ -43,21 +43,12 @@ describe('with every timer faked and none advanced', () => {
     await closing;
   });
 
-  it('with every timer faked, a failure of the endpoint refuses everything that is queued', async () => {
+  it('a failure of the endpoint refuses everything that is queued', async () => {
     const down = new OwnerTokenError('endpoint_unavailable', 'it is down', { failureScope: 'endpoint' });
     // A pause that ends within a second would be waited for.
     const pauses = { endpoint: { baseMs: 10_000, capMs: 10_000 } };
     const registry = make({ requestToken: () => Promise.reject(down) }, { concurrency: 2, pauses });
     expect(await codes(keys.map((key) => registry.getToken(key)))).toEqual(new Set(['endpoint_unavailable']));
     await registry.close();
-  });
-
-  it('with every timer faked, a full queue refuses', async () => {
-    const registry = make(hanging, { concurrency: 1, maxQueued: 1 });
-    const calls = ['a', 'b'].map((key) => registry.getToken(key));
-    await expect(registry.getToken('c')).rejects.toMatchObject({ code: 'queue_full' });
-    const ending = codes(calls);
-    await registry.close({ timeoutMs: 0 });
-    expect(await ending).toEqual(new Set(['closed']));
   });
 });

@@ -6,9 +6,8 @@ import {
   type ExpiryPolicy,
   expiresIn,
   fixedLifetime,
-  OwnerTokenRegistry,
+  type OwnerTokenRegistry,
   type OwnerTokenRegistryOptions,
-  TokenEndpoint,
 } from '../../src/index.ts';
 import { CHANNELS } from '../helpers/canaries.ts';
 import { LoopbackService, status } from '../helpers/loopback-service.ts';
@@ -17,16 +16,6 @@ import { callAtOnce, errorOf, isSettled, overHttp, scripted, tally, until } from
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 describe('B1', () => {
-  it('10,000 concurrent calls for a cold owner: one POST, counted by the service', async () => {
-    await using service = await LoopbackService.start();
-    const client = { clientId: 'the-client', clientSecret: 'the-secret' };
-    await using registry = new OwnerTokenRegistry({ source: new TokenEndpoint({ baseUrl: service.url, ...client }) });
-    const given = await Promise.all(Array.from({ length: 10_000 }, () => registry.getToken('key-1')));
-    expect(service.calls).toHaveLength(1);
-    expect(new Set(given).size).toBe(1);
-    expect(given[0]?.value).toBe('token-1-of-key-1');
-  });
-
   it.each<[string, (at: ReturnType<typeof overHttp> & { service: LoopbackService }) => Promise<void> | void]>([
     ['a cold owner', () => {}],
     [
@@ -237,21 +226,6 @@ describe('B4', () => {
     expect((await third).value).toBe('token-3-of-key-1');
     expect(await second).toBe(await third);
     expect(registry.peek('key-1')).toBe(await third);
-  });
-
-  it('the late failure of an old request pauses nobody and leaves the newer one alone', async () => {
-    const { registry, source } = scripted({}, new ScriptedSource());
-    const old = registry.getToken('key-1');
-    await settle();
-    registry.forget('key-1');
-    const newer = registry.getToken('key-1');
-    await settle();
-    source.call(0).fail(new Error('no'));
-    await errorOf(old);
-    const joined = registry.getToken('key-1');
-    source.call(1).succeed();
-    expect(await joined).toBe(await newer);
-    expect(source.calls).toHaveLength(2);
   });
 
   it('the last waiter of an old request leaves: the newer one, queued, stays', async () => {

@@ -3,7 +3,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { OwnerTokenRegistry, type OwnerTokenRegistryOptions, TokenEndpoint } from '../../src/index.ts';
 import { type Issuing, IssuingService } from '../helpers/issuing-service.ts';
-import { json, LoopbackService, type ServiceCall, silence, token } from '../helpers/loopback-service.ts';
+import { json, LoopbackService, token } from '../helpers/loopback-service.ts';
 import { ManualClock } from '../helpers/manual-clock.ts';
 import { errorOf, keys, until } from '../helpers/registries.ts';
 import { ResourceService } from '../helpers/resource-service.ts';
@@ -114,20 +114,6 @@ describe('F5', () => {
 });
 
 describe('F6', () => {
-  it('403 never refreshes', async () => {
-    const endpoint = await LoopbackService.start();
-    await using resources = await ResourceService.start((_, response) => response.writeHead(403).end());
-    const registry = new OwnerTokenRegistry({ source: new TokenEndpoint({ baseUrl: endpoint.url, ...CLIENT }) });
-    cleanups.push(
-      () => registry.close(),
-      () => endpoint.close(),
-    );
-    const call = registry.ownerFetch('key', { allowedOrigins: [resources.origin] });
-    for (const _ of times(10, () => 0)) expect(await statusOf(call(resources.origin))).toBe(403);
-    expect(endpoint.calls).toHaveLength(1);
-    expect(registry.stats().rejections).toBe(0);
-  });
-
   it('a 401 of the token endpoint is the failure of the call, and never re-enters it', async () => {
     for (const ownFetch of [undefined, fetch]) {
       const endpoint = await LoopbackService.start();
@@ -164,26 +150,5 @@ describe('F7', () => {
     expect(service.refused).toBeGreaterThan(0);
     // Three lifetimes, refreshed after 0.6 of one at the earliest, and each time a call in between may cost one more.
     expect(service.posts).toBeLessThanOrEqual(5 * (1 + 2 * 5));
-  });
-
-  it('a token is revoked while it is being refreshed: the calls wait for the refresh, no call is lost, no POST more', async () => {
-    // The service's view: the newest token is the only one that counts, from the moment of its request.
-    let current = 1;
-    const { endpoint, resources, registry, clock } = await byHand((presented) =>
-      presented.startsWith(`token-${current}-`),
-    );
-    const call = registry.ownerFetch('key');
-    endpoint.next(token({ expires_in: 100 })).always(silence());
-    expect(await statusOf(call(resources.origin))).toBe(200);
-    clock.advance(80_000);
-    expect(await statusOf(call(resources.origin))).toBe(200);
-    const refresh: ServiceCall = await endpoint.arrived(2);
-    current = 2;
-    const calls = times(20, () => statusOf(call(resources.origin)));
-    await until(() => resources.received.length === 22);
-    refresh.answer(token());
-    expect(await Promise.all(calls)).toEqual(Array(20).fill(200));
-    expect(registry.peek('key')?.value).toBe('token-2-of-key');
-    expect(endpoint.calls).toHaveLength(2);
   });
 });

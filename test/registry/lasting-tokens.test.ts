@@ -3,7 +3,7 @@
 import { expect, it } from 'vitest';
 import { OwnerTokenError as Failure, type OwnerTokenError } from '../../src/index.ts';
 import { settle } from '../helpers/manual-clock.ts';
-import { errorOf, isSettled, scripted, shut } from '../helpers/registries.ts';
+import { errorOf, isSettled, scripted } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 const MINUTE_MS = 60_000;
@@ -192,14 +192,6 @@ it('a signal ends the wait of its own call', async () => {
   expect((await stays).value).toBe('token-2-of-a');
   expect(held.value).toBe('token-1-of-a');
   await expect(registry.getToken('a', { minValidityMs: 1, signal: leaving.signal })).rejects.toThrow('enough');
-});
-
-it('close ends the wait', async () => {
-  const { lasting, registry, clock } = await holding(40 * MINUTE_MS);
-  const closed = errorOf(lasting(30 * MINUTE_MS));
-  await settle();
-  await shut(registry, clock);
-  expect(await closed).toMatchObject({ code: 'closed' });
 });
 
 it('without an end, a token lasts for any minimum', async () => {

@@ -1,4 +1,4 @@
-import { afterEach, expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { Flight } from '../../src/registry/flight.ts';
 import { OwnerTable } from '../../src/registry/owner-table.ts';
@@ -29,8 +29,6 @@ function stored(table: OwnerTable, owner: string, what: 'token' | 'failure'): Sl
 }
 
 const newFlight = (owner: string, slot = createSlot(owner)) => new Flight(slot, 'new', 0);
-
-afterEach(() => vi.unstubAllGlobals());
 
 const counts = ({ size, usable, failingCount, evictions }: OwnerTable) => [size, usable, failingCount, evictions];
 

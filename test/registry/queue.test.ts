@@ -127,10 +127,10 @@ describe('the lane of a request', () => {
   recordFailure(failing, failure);
 
   it.each([
-    ['the lane of a request of an owner that never had a token is that of new ones', createSlot('new'), 'new'],
-    ['the lane of a request of an owner with a token is that of known ones', holding, 'known'],
-    ['the lane of a request of an owner that had one is that of known ones', createProvenSlot('known'), 'known'],
-    ['the lane of a request of an owner whose last request failed is the last one', failing, 'failing'],
+    ['of an owner that never had a token is that of new ones', createSlot('new'), 'new'],
+    ['of an owner with a token is that of known ones', holding, 'known'],
+    ['of an owner that had one is that of known ones', createProvenSlot('known'), 'known'],
+    ['of an owner whose last request failed is the last one', failing, 'failing'],
   ])('%s', (_, slot, lane) => {
     expect(laneOf(slot)).toBe(lane);
   });

@@ -40,16 +40,6 @@ function rejected({ reject, renew }: ReturnType<typeof stage>, owner: string, no
 
 const namesAt = (owners: RejectedOwners, nowMs: number) => [...owners.rejected(nowMs)].map(({ owner }) => owner);
 
-it('an owner counts as rejected from the rejection of a replacement on, not from the first rejection', () => {
-  const scene = stage();
-  const slot = createSlot('owner_a');
-  scene.reject(slot, 1_000);
-  scene.renew(slot, 1_100);
-  expect(scene.owners.stat(1_100)).toBeUndefined();
-  scene.reject(slot, 1_200);
-  expect(scene.owners.stat(1_300)).toEqual({ owners: 1, sinceMs: 1_200 });
-});
-
 it('an owner counts as rejected while its token is kept and replaced again, since the beginning of the row', () => {
   const scene = stage();
   const slot = rejected(scene, 'a', 1_000);
@@ -60,14 +50,6 @@ it('an owner counts as rejected while its token is kept and replaced again, sinc
   scene.reject(slot, 61_000);
   // Kept for twenty seconds now.
   expect(scene.owners.stat(89_999)).toEqual({ owners: 1, sinceMs: 1_000 });
-});
-
-it('an owner counts as rejected no longer once a call is accepted', () => {
-  const scene = stage();
-  const [a] = [rejected(scene, 'a', 1_000), rejected(scene, 'b', 2_000)];
-  scene.accept(a, 2_500);
-  expect(scene.owners.stat(2_500)).toEqual({ owners: 1, sinceMs: 2_000 });
-  expect([namesAt(scene.owners, 2_500), [...scene.owners.inRow()].length]).toEqual([['owner_b'], 1]);
 });
 
 it('an owner that nobody calls counts as rejected until ten seconds after its token was to be kept', () => {
@@ -86,13 +68,6 @@ it('an owner that nobody calls counts as rejected until ten seconds after its to
   scene.reject(kept, 50_000);
   expect(scene.owners.stat(50_000)).toEqual({ owners: 1, sinceMs: 1_000 });
   expect([...scene.owners.inRow()]).toHaveLength(2);
-});
-
-it('an owner counts as rejected no longer once it is deleted', () => {
-  const scene = stage();
-  const slot = rejected(scene, 'a', 1_000);
-  scene.owners.delete(slot);
-  expect([scene.owners.stat(1_000), [...scene.owners.inRow()]]).toEqual([undefined, []]);
 });
 
 it('the count of rejected owners is that of the list after 5,000 random events', () => {

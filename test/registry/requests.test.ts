@@ -173,18 +173,6 @@ it('a request that fails again after its retry has failed, whatever is left of t
   expect(source.countFor('a')).toBe(2);
 });
 
-it('a request whose connection is reset in a second suspension has failed', async () => {
-  const { registry, clock, source } = scripted();
-  const call = registry.getToken('a');
-  for (const index of [0, 1]) {
-    await settle();
-    clock.suspend(3_600_000);
-    source.call(index).fail(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }));
-  }
-  expect((await errorOf(call)).code).toBe('endpoint_unavailable');
-  expect(source.calls).toHaveLength(2);
-});
-
 it('a call’s request that is the trial of an open circuit is not reported as a canary', async () => {
   const { registry, clock, source } = scripted();
   const outage = { failureScope: 'endpoint', retryAfterMs: 2_000 } as const;

@@ -115,21 +115,19 @@ it.each([
   await registry.close();
 });
 
-describe('a request that is sent again', () => {
-  it('a request due for a retry is dropped when its callers leave in the meantime', async () => {
-    const { registry, clock, source } = answering();
-    for (const key of keys(10)) await registry.getToken(key);
-    source.script((call) => call.fail(down()));
-    const caller = new AbortController();
-    const call = registry.getToken('a', { signal: caller.signal });
-    await settle();
-    caller.abort(new Error('left'));
-    await expect(call).rejects.toThrow('left');
-    clock.advance(1_000);
-    await settle();
-    expect([source.countFor('a'), registry.stats().queued, clock.pendingTimers]).toEqual([1, 0, 0]);
-    await registry.close();
-  });
+it('a request due for a retry is dropped when its callers leave in the meantime', async () => {
+  const { registry, clock, source } = answering();
+  for (const key of keys(10)) await registry.getToken(key);
+  source.script((call) => call.fail(down()));
+  const caller = new AbortController();
+  const call = registry.getToken('a', { signal: caller.signal });
+  await settle();
+  caller.abort(new Error('left'));
+  await expect(call).rejects.toThrow('left');
+  clock.advance(1_000);
+  await settle();
+  expect([source.countFor('a'), registry.stats().queued, clock.pendingTimers]).toEqual([1, 0, 0]);
+  await registry.close();
 });
 
 describe('an open circuit', () => {
@@ -206,13 +204,4 @@ describe('an open circuit', () => {
     expect(registry.stats().pauses.endpoint).toBeUndefined();
     await shut(registry, clock);
   });
-});
-
-it('a registry that waits for nothing has no timer', async () => {
-  const { registry, clock } = answering();
-  await Promise.all(keys(20).map((key) => asTimePasses(registry.getToken(key), clock, 10)));
-  await settle();
-  clock.advance(1_000);
-  await settle();
-  expect(clock.pendingTimers).toBe(0);
 });

@@ -304,17 +304,9 @@ it.each([
   expect(() => accessKeyOf(given)).toThrow(expect.objectContaining({ code: 'invalid_access_key', message }));
 });
 
-it.each([
-  '__proto__',
-  'constructor',
-  '0',
-  '12345',
-  '4294967294',
-  '0123',
-  '-1',
-  ' ',
-  'ключ-\u{1F511}',
-  'k'.repeat(16_384),
-])('an interned access key is the same text: %.20s', (accessKey) => {
-  expect(interned(accessKey)).toBe(accessKey);
-});
+it.each(['__proto__', '4294967294', 'ключ-\u{1F511}', 'k'.repeat(16_384)])(
+  'an interned access key is the same text: %.20s',
+  (accessKey) => {
+    expect(interned(accessKey)).toBe(accessKey);
+  },
+);

@@ -1,10 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Time } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
-import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from '../../src/registry/warm-up.ts';
 import { asTimePasses, ManualClock, settle } from '../helpers/manual-clock.ts';
-import { ScriptedSource } from '../helpers/scripted-source.ts';
+import { keys as keysUpTo } from '../helpers/registries.ts';
 
 /** One key that is being tried, waiting for the test to answer. */
 interface Try {
@@ -17,9 +16,6 @@ interface Try {
 class ScriptedTokens {
   readonly clock = new ManualClock();
   readonly tries: Try[] = [];
-  readonly closing = new AbortController();
-  /** What the last try was given. */
-  signal: AbortSignal | undefined;
   underWay = 0;
   mostUnderWay = 0;
 
@@ -32,7 +28,7 @@ class ScriptedTokens {
   run(keys: Iterable<string> | AsyncIterable<string>, options?: WarmUpOptions, concurrency = 4): Promise<WarmUpReport> {
     const time = new Time(this.clock);
     const getToken = (accessKey: string, { signal }: { signal: AbortSignal }) => this.#getToken(accessKey, signal);
-    const parts = { tokens: { getToken }, concurrency, closing: this.closing.signal, time };
+    const parts = { tokens: { getToken }, concurrency, closing: new AbortController().signal, time };
     return warmUp({ ...parts, maxOwners: 1_000, diagnostics: { emit: () => {} } }, keys, options);
   }
 
@@ -41,7 +37,6 @@ class ScriptedTokens {
   }
 
   #getToken(accessKey: string, signal: AbortSignal): Promise<void> {
-    this.signal = signal;
     this.mostUnderWay = Math.max(this.mostUnderWay, ++this.underWay);
     let leave = () => {};
     return new Promise<void>((succeed, fail) => {
@@ -59,8 +54,6 @@ class ScriptedTokens {
 }
 
 const succeeding = () => new ScriptedTokens((tried) => tried.succeed());
-
-const keysUpTo = (count: number) => Array.from({ length: count }, (_, index) => `key-${index + 1}`);
 
 /** An iterable that says whether it was closed. */
 class Keys implements AsyncIterableIterator<string> {
@@ -220,22 +213,21 @@ it('a warm-up whose iterable throws ends once the requests in flight are let go'
   expect(tokens.underWay).toBe(0);
 });
 
-describe('a pause of all owners', () => {
+describe('failures in a warm-up', () => {
   /** A service that rate-limits: from this try on, for this long. */
-  const limiting = (from: number, forMs: number, error = 'rate_limited' as 'rate_limited' | 'queue_full') => {
+  const limiting = (from: number, forMs: number) => {
     let untilMs: number | undefined;
     const tokens: ScriptedTokens = new ScriptedTokens((tried, index) => {
       if (index < from) return tried.succeed();
       untilMs ??= tokens.clock.now() + forMs;
-      const retryAtMs = error === 'queue_full' ? undefined : untilMs;
       return tokens.clock.now() < untilMs
-        ? tried.fail(new OwnerTokenError(error, 'later', { owner: 'an-owner', retryAtMs }))
+        ? tried.fail(new OwnerTokenError('rate_limited', 'later', { owner: 'an-owner', retryAtMs: untilMs }))
         : tried.succeed();
     });
     return tokens;
   };
 
-  it('a warm-up waits out a pause of all owners, and does not count them as failed', async () => {
+  it('a pause of all owners is waited out, and nobody counts as failed', async () => {
     const tokens = limiting(5, 20_000);
     const report = tokens.run(keysUpTo(50));
     await settle();
@@ -249,7 +241,7 @@ describe('a pause of all owners', () => {
     expect(tokens.clock.pendingTimers).toBe(0);
   });
 
-  it('a warm-up waits a minute for a pause of all owners, then counts the rest as failed', async () => {
+  it('a pause of all owners is waited for a minute, then the rest count as failed', async () => {
     const tokens = limiting(5, 60_001);
     const seen: number[] = [];
     const report = await tokens.run(keysUpTo(50), { onProgress: ({ failedCount }) => seen.push(failedCount) });
@@ -263,7 +255,7 @@ describe('a pause of all owners', () => {
     ['an owner whose failure is not retryable', 1, new OwnerTokenError('redirect_refused', 'no', { retryAtMs: 1 })],
     ['an owner whose failure may pass', 3, new OwnerTokenError('endpoint_unavailable', 'no', { retryAtMs: 1 })],
     ['an owner of a refused client', 3, new OwnerTokenError('client_refused', 'no', { retryAtMs: 1 })],
-  ])('a warm-up counts %s as failed at try %d', async (_, tries, error) => {
+  ])('%s counts as failed at try %d', async (_, tries, error) => {
     const tokens = new ScriptedTokens((tried) => tried.fail(error));
     const report = await asTimePasses(tokens.run(keysUpTo(120)), tokens.clock);
     expect(report).toMatchObject({ total: 120, ready: 0, failedCount: 120 });
@@ -272,7 +264,7 @@ describe('a pause of all owners', () => {
   });
 
   it.each(['rate_limited', 'queue_timeout', 'queue_full'] as const)(
-    'a warm-up waits out %s like a pause of all owners',
+    '%s is waited out like a pause of all owners',
     async (code) => {
       const tokens: ScriptedTokens = new ScriptedTokens((tried) => {
         if (tokens.clock.monotonic() < 30_000) tried.fail(new OwnerTokenError(code, 'no', { failureScope: 'owner' }));
@@ -282,7 +274,7 @@ describe('a pause of all owners', () => {
     },
   );
 
-  it('a warm-up that waits out a pause ends with its signal, and leaves no timer', async () => {
+  it('a wait for the end of a pause ends with the signal, and leaves no timer', async () => {
     const aborting = new AbortController();
     const tokens = limiting(0, 30_000);
     const report = tokens.run(keysUpTo(50), { signal: aborting.signal });
@@ -291,30 +283,5 @@ describe('a pause of all owners', () => {
     aborting.abort(new Error('enough'));
     await expect(report).rejects.toThrow('enough');
     expect(tokens.clock.pendingTimers).toBe(0);
-  });
-});
-
-describe('with a registry', () => {
-  it('a warm-up against ten requests a second gets every token, with few refusals and no needless wait', async () => {
-    const clock = new ManualClock();
-    let [window, inWindow, refused] = [0, 0, 0];
-    const source = new ScriptedSource((call) => {
-      const current = Math.floor(clock.monotonic() / 1_000);
-      inWindow = current === window ? inWindow + 1 : 1;
-      window = current;
-      if (inWindow <= 10) return call.succeed({ response: { expires_in: 3_600 } });
-      refused++;
-      call.fail(new OwnerTokenError('rate_limited', 'later', { status: 429, retryAfterMs: 1_000 }));
-    });
-    const registry = new OwnerTokenRegistry({ source, clock, random: () => 0.5 });
-    expect(await asTimePasses(registry.warmUp(keysUpTo(200)), clock, 50)).toEqual({
-      total: 200,
-      ready: 200,
-      failedCount: 0,
-      failed: [],
-    });
-    expect(clock.monotonic()).toBeLessThan(60_000);
-    expect(refused).toBeLessThan(200);
-    await registry.close();
   });
 });
