@@ -60,7 +60,7 @@ async function outcomes(source: TokenSource, keys: readonly string[]): Promise<s
   const registry = new OwnerTokenRegistry({ source, maxOwners: 10, clock: new ManualClock(), random: () => 0.5 });
   const found: string[] = keys.map(() => 'hangs');
   keys.forEach((key, at) => {
-    registry.getToken(key).then(
+    registry.getToken(key, key === 'b' ? { minValidityMs: 1 } : undefined).then(
       (token) => {
         found[at] = `${token.authorization} ${registry.peek(key) === token}`;
       },

@@ -124,7 +124,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     options: { signal?: AbortSignal | null | undefined; minValidityMs?: number | undefined },
   ): Promise<AccessToken> {
     if (options instanceof AbortSignal) return Promise.reject(invalidSignal());
-    const signal = options.signal ?? undefined;
+    const signal = (property(options, 'signal') ?? undefined) as AbortSignal | undefined;
     if (signal?.aborted) return Promise.reject(signal.reason);
     const minValidityMs = property(options, 'minValidityMs');
     return minValidityMs === undefined
