@@ -10,6 +10,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { OAuth2Server } from 'oauth2-mock-server';
 import Provider from 'oidc-provider';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -120,6 +121,9 @@ async function startGlewlwyd(): Promise<Running> {
     if (server.exitCode === null && server.signalCode === null) await once(server, 'exit');
     rmSync(folder, { recursive: true });
   };
+  // It says so a moment before it listens.
+  const answers = () => fetch(url).then(Boolean, () => false);
+  while (server.exitCode === null && !(await answers())) await setTimeout(10);
   await setUpGlewlwyd(`${url}/api`);
   const at = '/api/glwd';
   const endpoints = { path: `${at}/token`, introspection: `${at}/introspect`, revocation: `${at}/revoke` };
