@@ -7,7 +7,7 @@
  * - **Pace** (`pace.ts`): the rate at which requests are sent.
  * - **Room** (`room.ts`): how many requests may run at once. A request that takes far longer than usual gives its place to
  *   another one; before any latency is known, none does.
- * - **Retries**: a request is retried after a first failure that may be transient: once, or again and again for a 429 or 503
+ * - **Retries**: a request is retried after a first failure that may be transient: once, or a few times for a 429 or 503
  *   while requests are paced. Each retry costs ten issued tokens. Nothing is retried while the circuit is open.
  */
 
@@ -71,6 +71,7 @@ const SLOW_LATENCIES = 4;
 const LATENCIES_AVERAGED = 20;
 const TOKENS_PER_RETRY = 10;
 const MOST_SAVED_TOKENS = 100;
+const MOST_PACED_RESENDS = 5;
 
 export function initialHealth<O>(ranges: PauseRanges, concurrency: number, quotaPerSecond?: number): Health<O> {
   return {
@@ -146,9 +147,9 @@ function resendOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent
   const { error, ownerFailures, resends, isNeeded, tookMs, jitter } = event;
   if (!isNeeded || ownerFailures > 0 || error.retryAfterMs !== undefined || blame.state.phase === 'open')
     return undefined;
+  const most = busyStatus(error) && isPaced(pace) ? MOST_PACED_RESENDS : 1;
   const isTransient = error.retryable && tookMs <= SLOW_MS;
-  const mayResend = resends === 0 || (busyStatus(error) && isPaced(pace));
-  if (!isTransient || !mayResend || savedTokens < TOKENS_PER_RETRY) return undefined;
+  if (!isTransient || resends >= most || savedTokens < TOKENS_PER_RETRY) return undefined;
   return TRANSIENT_BASE_MS * (0.5 + jitter);
 }
 

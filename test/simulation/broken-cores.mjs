@@ -43,7 +43,7 @@ export const BROKEN_CORES = {
   'failures/pauses': [['Retry-After is not heeded', 'askedMs ?? Math.max', 'Math.max']],
   'failures/reducer': [
     ['retries need no tokens', ' || savedTokens < TOKENS_PER_RETRY)', ')'],
-    ['a failed request is sent again without end', '!mayResend || ', ''],
+    ['a failed request is sent again without end', 'resends >= most || ', ''],
     ['a retry uses up no budget', 'health.savedTokens -= TOKENS_PER_RETRY;', ''],
     [
       'requests are slow before any latency is known',

@@ -240,7 +240,7 @@ export class Oracle {
     this.#requests.ended(owner, mark);
     const calls = [...this.pending].filter((call) => call.owner === owner);
     const hasStoodStill = this.world.clock.timelineMs - mark.sentTimelineMs > STANDSTILL_MS;
-    this.#requests.failed(owner, calls, saysBusy(error), hasStoodStill);
+    this.#requests.failed(owner, calls, hasStoodStill);
     const isOwners = !mark.mayBeTrial && this.#requests.isOfOneGeneration(owner);
     const leastMs = (isOwners && error instanceof OwnerTokenError && error.retryAfterMs) || 0;
     this.#lastFailure = { owner, leastMs };
@@ -417,10 +417,4 @@ export class Oracle {
   #broken(what: string): void {
     this.world.broken(`registry ${this.index}: ${what}`);
   }
-}
-
-/** Whether an error may come from a 429 or a 503: of a foreign one it is unknown. */
-function saysBusy(error: unknown): boolean {
-  if (!(error instanceof OwnerTokenError)) return true;
-  return error.code === 'rate_limited' || error.status === 503;
 }

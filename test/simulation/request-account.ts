@@ -5,6 +5,8 @@
 
 import type { Call, Mark, WatchedOptions, WorldView } from './observed.ts';
 
+/** How often a request is sent again. */
+const MAX_RESENDS = 5;
 /** Tokens that pay for one request sent again, and how many are saved. */
 const TOKENS_PER_RETRY = 10;
 const MOST_SAVED = 100;
@@ -36,8 +38,6 @@ export class RequestAccount {
   /** Owners whose last request said nothing, and those whose request was sent again because of that. */
   readonly #saysNothing = new Set<number>();
   readonly #askedAgain = new Set<number>();
-  /** Owners whose last request failed because the service is busy. */
-  readonly #busy = new Set<number>();
   /** By owner: how often in a row its request was sent again. */
   readonly #resends = new Map<number, number>();
   #issuedCount = 0;
@@ -93,16 +93,9 @@ export class RequestAccount {
     this.#isOver(owner);
   }
 
-  /**
-   * A request failed. `calls` wait for it.
-   *
-   * @param isBusy it may be sent again more than once.
-   * @param saysNothing it is sent again once at no cost.
-   */
-  failed(owner: number, calls: readonly Call[], isBusy: boolean, saysNothing: boolean): void {
+  /** A request failed. `calls` wait for it. @param saysNothing it is sent again once at no cost. */
+  failed(owner: number, calls: readonly Call[], saysNothing: boolean): void {
     this.#failed.set(owner, calls);
-    if (isBusy) this.#busy.add(owner);
-    else this.#busy.delete(owner);
     if (saysNothing) this.#saysNothing.add(owner);
     else this.#saysNothing.delete(owner);
   }
@@ -228,7 +221,7 @@ export class RequestAccount {
     }
     const resends = (this.#resends.get(owner) ?? 0) + 1;
     this.#resends.set(owner, resends);
-    if (resends > 1 && !this.#busy.has(owner)) this.#broken(`a request was sent again ${resends} times`);
+    if (resends > MAX_RESENDS) this.#broken(`a request was sent again ${resends} times`);
     this.#savedTokens -= TOKENS_PER_RETRY;
     if (this.#savedTokens < 0) this.#broken('a request was sent again that no tokens paid for');
   }
