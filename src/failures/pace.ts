@@ -68,8 +68,8 @@ const FADE_PER_SECOND = 0.9;
 const FORGET_AFTER_MS = 60_000;
 /** A burst that is shorter counts as this long. */
 const SHORTEST_MS = 200;
-/** If an owner is served so soon after a 503, 503s count as 429s do for as long. At most so many owners are remembered. */
-const LOAD = { withinMs: 5_000, owners: 256 } as const;
+/** After an owner was served so soon after a 503, 503s count as 429s do for so long. */
+const LOAD = { servedWithinMs: 2_000, lastsMs: 5_000, owners: 256 } as const;
 const NEVER = Number.NEGATIVE_INFINITY;
 
 const newMeter = (): Meter => ({ sinceMs: NEVER, count: 0, before: 0 });
@@ -181,7 +181,7 @@ export function paceFailed(
 /** Whether recent 503s come from load: an owner that got one is served soon afterwards. */
 function showLoad(pace: Pace, owner: unknown, nowMs: number): void {
   const failedMs = pace.unavailable.get(owner);
-  if (failedMs !== undefined && nowMs - failedMs <= LOAD.withinMs) pace.loadUntilMs = nowMs + LOAD.withinMs;
+  if (failedMs !== undefined && nowMs - failedMs <= LOAD.servedWithinMs) pace.loadUntilMs = nowMs + LOAD.lastsMs;
   pace.unavailable.delete(owner);
 }
 

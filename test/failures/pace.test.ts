@@ -337,10 +337,10 @@ describe('503s', () => {
   });
 
   it.each([
-    [5_000, true],
-    [5_001, false],
+    [2_000, true],
+    [2_001, false],
   ])('count as 429s if an owner is served %i ms after one: %s', (ms, expected) => {
-    expect(isCut(servedAfter(ms), 16_000)).toBe(expected);
+    expect(isCut(servedAfter(ms), 15_000)).toBe(expected);
   });
 
   it('count as 429s only if an owner that got one is served, not one that failed otherwise', () => {
@@ -355,7 +355,7 @@ describe('503s', () => {
   });
 
   it('of a forgotten owner are forgotten', () => {
-    const pace = servedAfter(5_001);
+    const pace = servedAfter(2_001);
     failed(pace, 'late', 15_000);
     paceForgotten(pace, 'late');
     expect(pace.unavailable.size).toBe(0);
