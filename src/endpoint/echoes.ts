@@ -60,10 +60,15 @@ export class SentValues {
   }
 }
 
-/** Whether a text has a word, which may have punctuation in it, and not only as part of a longer word. */
+/** Whether a word, which may contain punctuation, occurs in a text other than inside a longer word. */
 function hasWord(text: string, word: string): boolean {
-  const between = text.split(word);
-  return between.slice(1).some((after, at) => !ENDS_IN_WORD.test(between[at] as string) && !BEGINS_IN_WORD.test(after));
+  for (let at = text.indexOf(word); at >= 0 && at < text.length; at = text.indexOf(word, at + 1)) {
+    const end = at + word.length;
+    // Two code units, because a letter may take both.
+    const [before, after] = [text.slice(Math.max(0, at - 2), at), text.slice(end, end + 2)];
+    if (!ENDS_IN_WORD.test(before) && !BEGINS_IN_WORD.test(after)) return true;
+  }
+  return false;
 }
 
 const ENDS_IN_WORD = /[\p{L}\p{N}]$/u;

@@ -32,6 +32,7 @@ describe('a text repeats what was sent', () => {
     expect(repeatsSent('no owner (K-7).', ['K-7'])).toBe(true);
     expect(repeatsSent('no owner K-71', ['K-7'])).toBe(false);
     expect(repeatsSent('error 47110', ['4711'])).toBe(false);
+    expect(repeatsSent('error 500', ['0'])).toBe(false);
     expect(repeatsSent('invalid', ['id', 'a'])).toBe(false);
   });
 
