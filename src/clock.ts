@@ -245,7 +245,7 @@ export function nextTurn(): Promise<void> {
   });
 }
 
-/** Items handled in one turn of the event loop: few, because each may create an error. */
+/** How many items are handled in one turn of the event loop. Few, because handling one may create an error. */
 export const SLICE = 64;
 
 /** Handles all items, a slice in each turn of the event loop; the first slice at once. */

@@ -65,7 +65,7 @@ export interface Step extends BlameStep {
 
 const NOTHING: Step = Object.freeze({});
 
-/** A request that took longer before it failed is not retried, and one that takes longer may be slow. */
+/** A request that fails later than this is not retried; one that still runs after it may count as slow. */
 const SLOW_MS = 1_000;
 const SLOW_LATENCIES = 4;
 const LATENCIES_AVERAGED = 20;

@@ -1,6 +1,7 @@
 /** What concerns many owners at once is done in slices: the event loop turns in between, so other work goes on. */
 
 import { describe, expect, it } from 'vitest';
+import { SLICE } from '../../src/clock.ts';
 import { OwnerTokenError } from '../../src/index.ts';
 import { shortNames } from '../helpers/log-lines.ts';
 import { settle } from '../helpers/manual-clock.ts';
@@ -9,7 +10,7 @@ import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 const OWNERS = 5_000;
 /** No more calls settle between two looks than this: two slices, as the looks fall between them. */
-const SLICE = 150;
+const MOST_AT_ONCE = 2 * SLICE + 22;
 
 /** Counts what settles in each turn of the event loop, until nothing more does. */
 async function perTurn(calls: Promise<unknown>[], begin: () => void): Promise<number[]> {
@@ -37,7 +38,7 @@ describe('a queue of 5,000 owners', () => {
     const turns = await perTurn(calls, () => {
       for (const call of source.calls) call.fail(down);
     });
-    expect(Math.max(...turns)).toBeLessThanOrEqual(SLICE);
+    expect(Math.max(...turns)).toBeLessThanOrEqual(MOST_AT_ONCE);
     expect(registry.stats()).toMatchObject({ queued: 0, inFlight: 0, waiting: 0 });
     expect(source.calls).toHaveLength(16);
     await registry.close();
@@ -51,7 +52,7 @@ describe('a queue of 5,000 owners', () => {
       void registry.close();
       source.call(0).fail(new Error('aborted'));
     });
-    expect(Math.max(...turns)).toBeLessThanOrEqual(SLICE);
+    expect(Math.max(...turns)).toBeLessThanOrEqual(MOST_AT_ONCE);
     expect(source.calls).toHaveLength(1);
   });
 });
@@ -71,7 +72,7 @@ it('resume with 5,000 owners that back off ends every pause at once, and reports
 
   registry.resume();
   expect(registry.stats().pauses.owners).toBe(0);
-  expect(lifted.length).toBeLessThanOrEqual(SLICE);
+  expect(lifted.length).toBeLessThanOrEqual(MOST_AT_ONCE);
   expect(registry.describe(`key-${OWNERS}`)).toEqual({ phase: 'empty' });
   const again = `key-${OWNERS - 1}`;
   await expect(registry.getToken(again)).rejects.toMatchObject({ code: 'owner_refused' });
@@ -80,7 +81,7 @@ it('resume with 5,000 owners that back off ends every pause at once, and reports
   const fails = `key-${OWNERS - 2}`;
   await expect(registry.getToken(fails)).rejects.toMatchObject({ code: 'owner_refused' });
 
-  for (let turn = 0; turn < 2 * (OWNERS / SLICE) + 20; turn++) await settle();
+  for (let turn = 0; turn < 2 * (OWNERS / MOST_AT_ONCE) + 20; turn++) await settle();
   expect(lifted).toHaveLength(OWNERS + 1);
   expect(new Set(lifted).size).toBe(OWNERS);
   expect(lifted.filter((owner) => owner === registry.fingerprint(again))).toHaveLength(2);
@@ -117,7 +118,7 @@ describe('a warm-up', () => {
     const report = await registry.warmUp(keys(OWNERS));
     over = true;
     expect(report).toMatchObject({ ready: OWNERS, failedCount: 0 });
-    expect(turns).toBeGreaterThan(OWNERS / SLICE);
+    expect(turns).toBeGreaterThan(OWNERS / MOST_AT_ONCE);
     await registry.close();
   });
 
@@ -141,7 +142,7 @@ it('one signal of a thousand queued calls aborts: they leave in slices, and none
   for (const outcome of [...outcomes, joined]) outcome.catch(() => {});
   await settle();
   leaving.abort(reason);
-  expect(registry.stats().waiting).toBe(1_002 - 64);
+  expect(registry.stats().waiting).toBe(1_002 - SLICE);
   source.call(0).succeed();
   await first;
   await expect(joined).rejects.toBe(reason);

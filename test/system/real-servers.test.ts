@@ -10,7 +10,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as wait } from 'node:timers/promises';
 import { OAuth2Server } from 'oauth2-mock-server';
 import Provider from 'oidc-provider';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -121,9 +121,9 @@ async function startGlewlwyd(): Promise<Running> {
     if (server.exitCode === null && server.signalCode === null) await once(server, 'exit');
     rmSync(folder, { recursive: true });
   };
-  // It says so a moment before it listens.
+  // It reports that it has started a moment before it listens.
   const answers = () => fetch(url).then(Boolean, () => false);
-  while (server.exitCode === null && !(await answers())) await setTimeout(10);
+  while (server.exitCode === null && !(await answers())) await wait(10);
   await setUpGlewlwyd(`${url}/api`);
   const at = '/api/glwd';
   const endpoints = { path: `${at}/token`, introspection: `${at}/introspect`, revocation: `${at}/revoke` };

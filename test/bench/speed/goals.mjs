@@ -22,11 +22,11 @@ export function goalsOf(run) {
   const imported = (name) => `\`${name}\` takes ${figure(row('start', 'import beyond node:http', name).cost)} ms`;
   const installed = (name) => `${name} ${figure(row('size', 'installed', name).cost)} MB`;
   const beyondBare =
-    'a request also passes a queue, a circuit breaker and a deadline, and concurrent callers share it; the loop has none of that. How much longer that takes depends on the machine: versions that took 1.01 × as long on another one take 1.4 × on this one';
+    'a request also passes a queue, a circuit breaker and a deadline, and concurrent callers share it; the loop has none of that. The ratio depends on the machine: versions that took 1.01 × the loop’s time elsewhere took 1.4 × here';
   const morePerHit =
     'a hit reads two arrays besides the map, and with many owners their elements are rarely in the CPU’s caches';
   const perOwner =
-    'beside lru-cache’s 52 bytes an owner has a token of 88, a slot of 64, a promise of 48 that all hits share, and 20 of arrays that make hits fast';
+    'besides lru-cache’s 52 bytes, each owner has a token (88), a slot (64), a promise that all hits share (48) and array elements that make hits fast (20)';
   return [
     goal({
       what: 'Time of a hit, relative to `lru-cache get`, one `Date.now()` and an `await` (100, 10,000, 100,000 owners)',
@@ -79,7 +79,7 @@ export function goalsOf(run) {
       what: 'Allocation per cold request, beyond that of a bare request',
       values: [allocated('ours') - allocated('bare node:http')],
       atMost: [6, 'kB'],
-      why: 'promises and closures of the request’s life, of the exchange and of two deadlines take most of it, and none over 2 kB',
+      why: 'most of it is promises and closures of the request, the exchange and two deadlines, none of which takes over 2 kB',
     }),
     goal({
       what: 'Heap per owner with one-hour tokens (200,000 owners)',
@@ -91,7 +91,7 @@ export function goalsOf(run) {
       what: 'Heap per owner with one-year tokens (200,000 owners)',
       values: bytes('ours, tokens of a year'),
       atMost: [300, 'bytes'],
-      why: `${perOwner}; a time so far ahead does not fit into V8’s small integers`,
+      why: `${perOwner}; an expiry that far ahead does not fit into one of V8’s small integers`,
     }),
     goal({
       what: 'CPU time of the import, beyond that of `node:http`',
