@@ -72,12 +72,7 @@ export const RULES = [
   rule('retries', `${FAILURES}/reducer.ts`, 'if (!isTransient || resends', 'if (resends >= 0 || resends'),
   rule('the retry budget', `${FAILURES}/reducer.ts`, 'health.savedTokens -= TOKENS_PER_RETRY;', ''),
   rule('more retries while paced', `${FAILURES}/reducer.ts`, '? MOST_PACED_RESENDS : 1', '? 1 : 1'),
-  rule(
-    'a hang is not retried',
-    `${FAILURES}/reducer.ts`,
-    'error.retryable && tookMs <= SLOW_MS',
-    'error.retryable',
-  ),
+  rule('a hang is not retried', `${FAILURES}/reducer.ts`, 'error.retryable && tookMs <= SLOW_MS', 'error.retryable'),
   rule(
     'a check that passes clears the share',
     `${FAILURES}/reducer.ts`,
