@@ -17,8 +17,10 @@ import {
   interned,
   isLive,
   isReplacing,
+  isRequestedSince,
   isUsable,
   laterPause,
+  leftMsOf,
   phaseOf,
   reasonOf,
   recordFailure,
@@ -211,10 +213,15 @@ it('a request that succeeds replaces all that the slot knew', () => {
   expect(slot.history).toEqual(NOTHING);
 });
 
-it('healthy owners share one history', () => {
-  const [one, two] = [slotWith({ held: heldToken('one') }), slotWith({ held: heldToken('two') })];
-  expect(one.history).toBe(two.history);
-});
+it.each([undefined, 0])(
+  'healthy owners share one history, also once their pauses end early (last moments: %s)',
+  (lastMoments) => {
+    const [one, two] = ['one', 'two'].map((value) => slotWith({ held: { ...heldToken(value), lastMoments } }));
+    expect(one?.history).toEqual({ ...NOTHING, lastMoments });
+    expect(one && endPause(one)).toBe(false);
+    expect(one?.history).toBe(two?.history);
+  },
+);
 
 it('a request that fails leaves a usable token alone', () => {
   const held = heldToken();
@@ -247,7 +254,9 @@ it('a pause can be ended before its time, and the keeping of a token with it', (
   expect(slot.history).toMatchObject({ failure: undefined, rejection: { kind: 'replacing', row: undefined } });
   expect(isReplacing(slot)).toBe(true);
   expect(endPause(slot)).toBe(false);
-  expect(endPause(slotWith({}))).toBe(false);
+  const failing = slotWith({ failure: failureUntil(2000) });
+  expect(endPause(failing)).toBe(true);
+  expect(failing.history).toEqual(NOTHING);
 });
 
 it('forgetting an owner drops token and failure, and tells whether there was either', () => {
@@ -278,6 +287,29 @@ it('the age of a token is by the timeline while it is held, by the wall clock af
   expect(ageMsOf(slot, held.token, setBack)).toBe(200);
   slot.held = undefined;
   expect(ageMsOf(slot, held.token, machine()(50, -100))).toBe(0);
+});
+
+it('the age of a held token, and what is left of it, count from the wall clock as it was when the token was stored', () => {
+  const time = machine();
+  const { offsetMs } = time(100, -60);
+  const { token } = heldToken();
+  const slot = slotWith({ held: { token, offsetMs } });
+  expect(ageMsOf(slot, token, time(700, -60))).toBe(640);
+  expect(leftMsOf(slot, token, time(700, -60))).toBe(310);
+});
+
+it.each([
+  ['since the call', 0, 100, true],
+  ['as long before it as clocks are misread by', 0, 80, true],
+  ['longer before it', 0, 79, false],
+  ['since the call, before the wall clock was set back', -500, -400, true],
+  ['before the call, before the wall clock was set back', -500, -421, false],
+  ['since the call, before the wall clock was set forward', 500, 100, true],
+])('a token that was requested %s is told from older ones', (_, jumpedMs, issuedAtMs, isSince) => {
+  const time = machine();
+  const sent = time(100);
+  const { token } = heldToken('one', { issuedAtMs });
+  expect(isRequestedSince(sent, token, time(200, jumpedMs))).toBe(isSince);
 });
 
 it('of two pauses the one that ends later counts', () => {
