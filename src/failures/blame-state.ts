@@ -46,17 +46,11 @@ export interface Open<O> extends Asking<O> {
   isDue: boolean;
 }
 
-/** How long the service is trusted after it has shown that it works: until then no check begins. */
-interface Trust {
-  readonly untilMs: number;
-  /** How long it was when the circuit last closed. */
-  readonly lengthMs: number;
-}
-
 export interface Blame<O> {
   readonly ranges: PauseRanges;
   state: BlameState<O>;
-  trust: Trust;
+  /** No check begins until then, because the service has just shown that it works. */
+  trustedUntilMs: number;
   /** Owners that succeeded most recently, newest first. */
   readonly canaries: O[];
   /** The number of the most recently sent request that has succeeded. */
@@ -73,7 +67,7 @@ export function initialBlame<O>(ranges: PauseRanges): Blame<O> {
   return {
     ranges,
     state: closed(),
-    trust: { untilMs: Number.NEGATIVE_INFINITY, lengthMs: 0 },
+    trustedUntilMs: Number.NEGATIVE_INFINITY,
     canaries: [],
     newestSuccess: 0,
   };

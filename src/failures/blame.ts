@@ -18,7 +18,7 @@
  */
 
 import { OwnerTokenError, type WiderScope } from '../errors/owner-token-error.ts';
-import { type Blame, type Checking, type Circuit, type Closed, circuitOf, closed, type Open } from './blame-state.ts';
+import { type Blame, type Checking, type Circuit, type Closed, closed, type Open } from './blame-state.ts';
 import { circuitPause } from './pauses.ts';
 
 /** A request of an owner. Numbers count requests in the order in which they were sent. */
@@ -64,8 +64,8 @@ const SUSPECTS_BEFORE_ANY_SUCCESS = 10;
 const CANARIES_TO_ASK = 2;
 /** More than a check needs, because some may be busy, forgotten or evicted. */
 const CANARIES_KEPT = 16;
-/** How long a service that has shown that it works is trusted; {@link trusted} chooses. */
-const TRUST_MS = { first: 1_000, most: 60_000 } as const;
+/** How long no check begins after the service has shown that it works: if it fails in part, a check refuses calls that it would serve. */
+const TRUST_MS = 5_000;
 
 export function reduceBlame<O>(blame: Blame<O>, event: BlameEvent<O>, nowMs: number): BlameStep {
   switch (event.kind) {
@@ -118,11 +118,11 @@ function requestFailed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): Bla
 }
 
 /** Counts an owner as a suspect. Returns whether there are enough of them, and the service is not trusted just now. */
-function suspect<O>({ canaries, trust }: Blame<O>, { suspects }: Closed<O>, owner: O, nowMs: number): boolean {
+function suspect<O>({ canaries, trustedUntilMs }: Blame<O>, { suspects }: Closed<O>, owner: O, nowMs: number): boolean {
   const isNew = !suspects.includes(owner);
   const enough = canaries.length > 0 ? SUSPECTS_TO_CHECK : SUSPECTS_BEFORE_ANY_SUCCESS;
   // The last suspect is not recorded, so that the first one after the time of trust begins a check.
-  if (suspects.length + Number(isNew) >= enough) return nowMs >= trust.untilMs;
+  if (suspects.length + Number(isNew) >= enough) return nowMs >= trustedUntilMs;
   if (isNew) suspects.push(owner);
   return false;
 }
@@ -227,18 +227,9 @@ function open<O>(blame: Blame<O>, error: OwnerTokenError, jitter: number, nowMs:
   return NOTHING;
 }
 
-/**
- * The service works. If its circuit closes again within a minute of the end of the last trust, the service fails in part, and
- * the next check would refuse calls that it may well serve: so it is trusted for twice as long.
- */
+/** The service works. */
 function trust<O>(blame: Blame<O>, nowMs: number): BlameStep {
-  const { untilMs, lengthMs } = blame.trust;
-  if (!circuitOf(blame)) blame.trust = { untilMs: nowMs + TRUST_MS.first, lengthMs };
-  else {
-    const lastMs = nowMs - untilMs < TRUST_MS.most ? lengthMs : 0;
-    const nextMs = Math.min(Math.max(TRUST_MS.first, 2 * lastMs), TRUST_MS.most);
-    blame.trust = { untilMs: nowMs + nextMs, lengthMs: nextMs };
-  }
+  blame.trustedUntilMs = nowMs + TRUST_MS;
   return close(blame);
 }
 

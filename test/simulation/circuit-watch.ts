@@ -19,8 +19,8 @@ const SUSPECTS_BEFORE_ANY_SUCCESS = 10;
 /** The registry may not remember more owners that succeeded. */
 const MOST_CANARIES_KNOWN = 16;
 const LONGEST_OBEYED_MS = 60_000;
-/** The longest that the registry trusts a service that has shown that it works. */
-const LONGEST_TRUST_MS = 60_000;
+/** How long the registry trusts a service that has shown that it works. */
+const TRUST_MS = 5_000;
 const OF_THE_OWNER = new Set<unknown>(['invalid_grant', 'invalid_scope', 'access_denied']);
 
 /** Whether a failure speaks of its owner alone: on purpose, or by its OAuth code. */
@@ -125,7 +125,7 @@ export class CircuitWatch {
     }
     if (isOwners(error, given)) {
       this.#mustClose = wasTrial;
-      if (mark.mayBeTrial) this.#mayBeTrustedUntilMs = this.#world.clock.monotonicMs + LONGEST_TRUST_MS;
+      if (mark.mayBeTrial) this.#mayBeTrustedUntilMs = this.#world.clock.monotonicMs + TRUST_MS;
       return;
     }
     this.#suspect(mark);

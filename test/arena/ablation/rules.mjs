@@ -134,8 +134,7 @@ export const RULES = [
     "if (state.phase === 'open') state.circuit = {",
     "if (state.phase !== 'open') return NOTHING; else if (mayAskMore === undefined) state.circuit = {",
   ),
-  rule('trust', `${FAILURES}/blame.ts`, 'return nowMs >= trust.untilMs;', 'return true;'),
-  rule('trust that doubles', `${FAILURES}/blame.ts`, 'Math.max(TRUST_MS.first, 2 * lastMs)', 'TRUST_MS.first'),
+  rule('trust', `${FAILURES}/blame.ts`, 'return nowMs >= trustedUntilMs;', 'return true;'),
   rule(
     'calls wait a second for an open circuit',
     `${FAILURES}/blame-state.ts`,
