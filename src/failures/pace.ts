@@ -10,7 +10,7 @@
  * limit is dropped. For a while, longer each time, only a share of over a half leads to another cut.
  *
  * A 429 says that the service is busy. A 503 may be a failure of that part of the service which its owner is on, where a lower rate
- * helps nobody: it counts only for a few seconds after an owner that got one was served soon afterwards.
+ * helps nobody: it counts only for a moment after an owner that got one was served soon afterwards.
  */
 
 import { TRY_AGAIN } from './pauses.ts';
@@ -68,8 +68,11 @@ const FADE_PER_SECOND = 0.9;
 const FORGET_AFTER_MS = 60_000;
 /** A burst that is shorter counts as this long. */
 const SHORTEST_MS = 200;
-/** After an owner was served so soon after a 503, 503s count as 429s do for so long. */
-const LOAD = { servedWithinMs: 2_000, lastsMs: 5_000, owners: 256 } as const;
+/**
+ * If a request is served that was sent so soon after a 503 of its owner, 503s count as 429s for as long. With seconds, nodes that
+ * restart one after the other would look like load. At most so many owners are remembered.
+ */
+const LOAD = { withinMs: 500, owners: 256 } as const;
 const NEVER = Number.NEGATIVE_INFINITY;
 
 const newMeter = (): Meter => ({ sinceMs: NEVER, count: 0, before: 0 });
@@ -135,7 +138,7 @@ export function paceSent(pace: Pace, nowMs: number): void {
 
 /** The service issued a token. */
 export function paceIssued(pace: Pace, owner: unknown, sentMs: number, nowMs: number): void {
-  showLoad(pace, owner, nowMs);
+  showLoad(pace, owner, sentMs, nowMs);
   count(pace.issued, nowMs);
   const perSecond = rateOf(pace.issued, nowMs, 1_000);
   if (perSecond >= bestAt(pace, nowMs)) {
@@ -179,9 +182,9 @@ export function paceFailed(
 }
 
 /** Whether recent 503s come from load: an owner that got one is served soon afterwards. */
-function showLoad(pace: Pace, owner: unknown, nowMs: number): void {
+function showLoad(pace: Pace, owner: unknown, sentMs: number, nowMs: number): void {
   const failedMs = pace.unavailable.get(owner);
-  if (failedMs !== undefined && nowMs - failedMs <= LOAD.servedWithinMs) pace.loadUntilMs = nowMs + LOAD.lastsMs;
+  if (failedMs !== undefined && sentMs - failedMs <= LOAD.withinMs) pace.loadUntilMs = nowMs + LOAD.withinMs;
   pace.unavailable.delete(owner);
 }
 

@@ -58,7 +58,7 @@ export const RULES = [
   rule(
     '503s count as 429s where they are load',
     `${FAILURES}/pace.ts`,
-    'pace.loadUntilMs = nowMs + LOAD.lastsMs',
+    'pace.loadUntilMs = nowMs + LOAD.withinMs',
     'void 0',
   ),
   rule('503s do not always count as 429s', `${FAILURES}/pace.ts`, 'busy === 503 && nowMs >= pace.loadUntilMs', 'false'),
