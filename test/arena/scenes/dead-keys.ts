@@ -1,7 +1,7 @@
 /** Some of the owners get no token, beside others that do. */
 
 import { deadKeys, during, failed, hangs, noToken, refusal } from '../rules.ts';
-import { type Answer, HOUR, MIN, type Rule, type Scene, SEC, type Span, type TenantGroup } from '../scene.ts';
+import { type Answer, HOUR, MIN, type Scene, SEC, type Span, type TenantGroup } from '../scene.ts';
 import { dead, newcomers, START, tenants } from './groups.ts';
 
 /** Dead keys that never had a token, beside tenants that have theirs and a new customer every two seconds. */
@@ -46,16 +46,20 @@ const shardAfterColdStart = (share: number, answer: Answer, fromS: number, often
   };
 };
 
-const NODES = 10;
-const NODE_DOWN_MS = 20 * SEC;
-/** Nodes with owners of their own: each is down for 20 s, one after the other. An owner may pause as long as it was down. */
-const nodes = Array.from({ length: NODES }, (_, node) => {
-  const downMs = 2 * MIN + node * NODE_DOWN_MS;
-  const name = `node${node}`;
-  const group: TenantGroup = tenants(40, { name, illFromMs: downMs, illUntilMs: downMs + 2 * NODE_DOWN_MS });
-  const rule: Rule = during([downMs, downMs + NODE_DOWN_MS], deadKeys(name, refusal(502)));
-  return { group, rule };
-});
+/** Nodes with tenants of their own are down one after the other. A tenant may pause as long as its node was down. */
+function downInTurn(
+  count: number,
+  downMs: number,
+  answer: Answer,
+  each: TenantGroup,
+): Pick<Scene, 'tenants' | 'rules'> {
+  const nodes = Array.from({ length: count }, (_, node) => {
+    const fromMs = 2 * MIN + node * downMs;
+    const group = { ...each, name: `node${node}`, illFromMs: fromMs, illUntilMs: fromMs + 2 * downMs };
+    return { group, rule: during([fromMs, fromMs + downMs], deadKeys(group.name, answer)) };
+  });
+  return { tenants: nodes.map(({ group }) => group), rules: () => nodes.map(({ rule }) => rule) };
+}
 
 export const deadKeyScenes: readonly Scene[] = [
   besideNewcomers('500', failed),
@@ -90,11 +94,16 @@ export const deadKeyScenes: readonly Scene[] = [
   ]),
   shardAfterColdStart(0.2, refusal(503), 75, 0.3),
   {
+    ...downInTurn(10, 20 * SEC, refusal(502), tenants(40)),
     name: 'rolling deploy: each of ten nodes has its own tenants and answers 502 for 20 s',
     minutes: 8,
     tokenLifeS: 120,
-    tenants: nodes.map(({ group }) => group),
-    rules: () => nodes.map(({ rule }) => rule),
+  },
+  {
+    ...downInTurn(4, 5 * SEC, refusal(503), tenants(300, { everyMs: 3 * SEC })),
+    name: 'rolling deploy: each of four nodes has its own tenants and answers 503 for 5 s',
+    minutes: 4,
+    tokenLifeS: 20,
   },
   {
     name: '20 dead keys polled five times a second each (404)',

@@ -62,6 +62,15 @@ export const limitScenes: readonly Scene[] = [
     rules: () => [parallelLimit(4, 503)],
   },
   {
+    name: 'parallel limit of 8, 429 beyond, known to the client: tokens take 1.5 s',
+    minutes: 3,
+    concurrency: 8,
+    lateMs: 20 * SEC,
+    latencyMs: 1_500,
+    tenants: [newcomers(4)],
+    rules: () => [parallelLimit(8, 429)],
+  },
+  {
     name: '1,000 at once, 100 in any second given, 429 beyond',
     minutes: 2,
     lateMs: 30 * SEC,

@@ -114,6 +114,14 @@ export const outageScenes: readonly Scene[] = [
     rules: () => [during([0, 3 * MIN], outage(refusedConnection)), deadKeys('dead', refusal(404))],
   },
   {
+    name: 'outage of 4 min beside ten times as many dead keys: afterwards',
+    minutes: 30,
+    tokenLifeS: 600,
+    uncounted: [[0, 19.5 * MIN]],
+    tenants: [tenants(30, { everyMs: MIN }), dead(300)],
+    rules: () => [during([15 * MIN, 19 * MIN], outage(refusal(503))), deadKeys('dead', failed)],
+  },
+  {
     name: 'slower and slower, then refused connections for 3 min',
     minutes: 15,
     tokenLifeS: 300,
