@@ -26,7 +26,7 @@ describe('E1', () => {
   it.each<[string, unknown, number, string | undefined]>([
     ['"3600"', '3600', 3_600_000, undefined],
     ['" 3600 "', ' 3600 ', 3_600_000, undefined],
-    ['"3600.5"', '3600.5', 3_600_500, undefined],
+    ['"3600.25"', '3600.25', 3_600_250, undefined],
     ['3600.5', 3600.5, 3_600_500, undefined],
     ['"+60.5"', '+60.5', 60_500, undefined],
     ['0', 0, UNKNOWN_MS, 'not_positive'],
