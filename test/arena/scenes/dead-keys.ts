@@ -87,6 +87,17 @@ export const deadKeyScenes: readonly Scene[] = [
   },
   shard('503', refusal(503)),
   shard('503, Retry-After 120', refusal(503, 120)),
+  {
+    name: 'shard: half get 503 for 20 min: a minute after its end',
+    minutes: 35,
+    tokenLifeS: 600,
+    uncounted: [[0, 31 * MIN]],
+    tenants: [
+      tenants(250, { everyMs: 30 * SEC }),
+      tenants(250, { name: 'shard', everyMs: 30 * SEC, illUntilMs: 31 * MIN }),
+    ],
+    rules: () => [during([10 * MIN, 30 * MIN], deadKeys('shard', refusal(503)))],
+  },
   ...[75, 105].flatMap((fromS) => [
     shardAfterColdStart(0.2, refusal(503), fromS),
     shardAfterColdStart(0.4, refusal(503), fromS),

@@ -68,6 +68,7 @@ export const latencyScenes: readonly Scene[] = [
     minutes: 72 * 60,
     tenants: [tenants(50, { everyMs: 200 * SEC, pattern: (ms) => ms % (24 * HOUR) < 14 * HOUR })],
   },
+  slowsDown('power of 1.5', 1.5, 1),
   slowsDown('square', 2, 1),
   slowsDown('cube', 3, 4),
   {

@@ -1,6 +1,6 @@
 /** The service has limits. */
 
-import { parallelLimit, perSecond, quota, windowQuota } from '../rules.ts';
+import { during, parallelLimit, perSecond, quota, windowQuota } from '../rules.ts';
 import { MIN, type Scene, SEC } from '../scene.ts';
 import { newcomers, tenants } from './groups.ts';
 
@@ -48,6 +48,13 @@ export const limitScenes: readonly Scene[] = [
     lateMs: 30 * SEC,
     tenants: [tenants(1_500, { burstMs: 10 * SEC, everyMs: MIN })],
     rules: () => [quota({ perSecond: 50 })],
+  },
+  {
+    name: 'a quota of 5 a second for two minutes, 10 wanted; 500 at once eight minutes later',
+    minutes: 11,
+    uncounted: [[0, 10 * MIN]],
+    tenants: [newcomers(10, { untilMs: 2 * MIN }), { name: 'tenants', count: 500, burstMs: SEC, fromMs: 10 * MIN }],
+    rules: () => [during([0, 2 * MIN], quota({ perSecond: 5 }))],
   },
   {
     name: 'parallel limit of 8, 429 beyond, 60 calls a second',
