@@ -110,7 +110,8 @@ export class CircuitWatch {
     this.#isDisturbed = true;
   }
 
-  failed(mark: Mark, error: unknown, given: FailureScope | undefined): void {
+  /** @param isCertain whether its failure is evidence for certain. */
+  failed(mark: Mark, error: unknown, given: FailureScope | undefined, isCertain: boolean): void {
     const { owner } = mark;
     this.#answers++;
     this.#failures++;
@@ -132,7 +133,7 @@ export class CircuitWatch {
     const { code } = error;
     if (given) this.#given.add(given);
     // What a request throws that was aborted may be taken for its reaction to that.
-    const isUncertain = mark.mayBeTrial || code === 'source_failed';
+    const isUncertain = !isCertain || mark.mayBeTrial || code === 'source_failed';
     if (isUncertain) this.#isDisturbed = true;
     else if (isFirst && this.#world.clock.monotonicMs >= this.#mayBeTrustedUntilMs) this.#firstFailures.add(owner);
   }

@@ -237,6 +237,7 @@ export class Oracle {
   /** A request failed, or its response contained no token. @param given the scope at which its source put the failure. */
   answered(owner: number, error: unknown, mark: Mark, given?: FailureScope): void {
     this.#lastFailureMs = this.world.clock.monotonicMs;
+    const mayBeSecond = this.#requests.mayBeSecond(mark);
     this.#requests.ended(owner, mark);
     const calls = [...this.pending].filter((call) => call.owner === owner);
     const hasStoodStill = this.world.clock.timelineMs - mark.sentTimelineMs > STANDSTILL_MS;
@@ -245,8 +246,9 @@ export class Oracle {
     const leastMs = (isOwners && error instanceof OwnerTokenError && error.retryAfterMs) || 0;
     this.#lastFailure = { owner, leastMs };
     // What says nothing is asked about once more, and counts only the second time.
-    if (this.#requests.isAskedAgain(owner)) this.#circuits.discarded(mark);
-    else this.#circuits.failed(mark, error, given);
+    const isAskedAgain = this.#requests.isAskedAgain(owner);
+    if (isAskedAgain && !mayBeSecond) this.#circuits.discarded(mark);
+    else this.#circuits.failed(mark, error, given, !isAskedAgain);
   }
 
   granted(asked: Asked, value: string): void {

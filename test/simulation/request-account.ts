@@ -76,6 +76,11 @@ export class RequestAccount {
     return this.#begun[owner] === 0;
   }
 
+  /** Whether a request in flight may ask for the second time, after a token that said nothing, or before its owner was forgotten. */
+  mayBeSecond(mark: Mark): boolean {
+    return !this.#current.has(mark) || !this.isOfOneGeneration(mark.owner);
+  }
+
   /** A request is sent. */
   sent(mark: Mark): void {
     const { owner, sentMs, mayBeTrial } = mark;
