@@ -143,6 +143,8 @@ export class CircuitWatch {
     const { owner } = mark;
     this.#answers++;
     this.#over(mark);
+    // Its success closes the circuit, whose other trials are none any more.
+    this.#trials.clear();
     this.#granted.push(mark);
     this.#mayHaveWorked = true;
     if (isCurrent) return;
