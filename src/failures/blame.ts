@@ -64,7 +64,7 @@ const SUSPECTS_BEFORE_ANY_SUCCESS = 10;
 const CANARIES_TO_ASK = 2;
 /** More than a check needs, because some may be busy, forgotten or evicted. */
 const CANARIES_KEPT = 16;
-/** How long no check begins after the service has shown that it works: if it fails in part, a check refuses calls that it would serve. */
+/** For so long after the service has shown that it works no check begins: if it fails in part, a check delays calls that it would serve. */
 const TRUST_MS = 5_000;
 
 export function reduceBlame<O>(blame: Blame<O>, event: BlameEvent<O>, nowMs: number): BlameStep {

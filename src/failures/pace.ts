@@ -10,7 +10,7 @@
  * limit is dropped. For a while, longer each time, only a share of over a half leads to another cut.
  *
  * A 429 says that the service is busy. A 503 may be a failure of that part of the service which its owner is on, where a lower rate
- * helps nobody: it counts only for a moment after an owner that got one was served soon afterwards.
+ * helps nobody: it counts only for a moment after a token was issued for a request that followed soon after its owner's 503.
  */
 
 import { TRY_AGAIN } from './pauses.ts';
@@ -69,8 +69,8 @@ const FORGET_AFTER_MS = 60_000;
 /** A burst that is shorter counts as this long. */
 const SHORTEST_MS = 200;
 /**
- * If a request is served that was sent so soon after a 503 of its owner, 503s count as 429s for as long. With seconds, nodes that
- * restart one after the other would look like load. At most so many owners are remembered.
+ * 503s count as 429s for `withinMs` after a token is issued for a request that was sent within `withinMs` of its owner's 503. With
+ * seconds, nodes that restart one after the other would look like load. `owners` bounds how many are remembered.
  */
 const LOAD = { withinMs: 500, owners: 256 } as const;
 const NEVER = Number.NEGATIVE_INFINITY;
@@ -181,10 +181,10 @@ export function paceFailed(
   }
 }
 
-/** Whether recent 503s come from load: an owner that got one is served soon afterwards. */
+/** An owner that got a 503 and asked again soon afterwards was issued a token: 503s come from load. */
 function showLoad(pace: Pace, owner: unknown, sentMs: number, nowMs: number): void {
-  const failedMs = pace.unavailable.get(owner);
-  if (failedMs !== undefined && sentMs - failedMs <= LOAD.withinMs) pace.loadUntilMs = nowMs + LOAD.withinMs;
+  const afterMs = sentMs - (pace.unavailable.get(owner) ?? NEVER);
+  if (afterMs >= 0 && afterMs <= LOAD.withinMs) pace.loadUntilMs = nowMs + LOAD.withinMs;
   pace.unavailable.delete(owner);
 }
 

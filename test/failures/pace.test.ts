@@ -337,9 +337,11 @@ describe('503s', () => {
   });
 
   it.each([
+    [-1, false],
+    [0, true],
     [500, true],
     [501, false],
-  ])('count as 429s if a request of %i ms after one is served, however long it takes: %s', (ms, expected) => {
+  ])('count as 429s if a request sent %i ms after one gets a token, whatever its latency: %s', (ms, expected) => {
     expect(isCut(servedAfter(ms), 14_100)).toBe(expected);
   });
 

@@ -299,13 +299,13 @@ it('the age of a held token, and what is left of it, count from the wall clock a
 });
 
 it.each([
-  ['since the call', 0, 100, true],
+  ['at the time of the call', 0, 100, true],
   ['as long before it as clocks are misread by', 0, 80, true],
   ['longer before it', 0, 79, false],
-  ['since the call, before the wall clock was set back', -500, -400, true],
+  ['at the time of the call, before the wall clock was set back', -500, -400, true],
   ['before the call, before the wall clock was set back', -500, -421, false],
-  ['since the call, before the wall clock was set forward', 500, 100, true],
-])('a token that was requested %s is told from older ones', (_, jumpedMs, issuedAtMs, isSince) => {
+  ['at the time of the call, before the wall clock was set forward', 500, 100, true],
+])('whether a token was requested since the call: %s', (_, jumpedMs, issuedAtMs, isSince) => {
   const time = machine();
   const sent = time(100);
   const { token } = heldToken('one', { issuedAtMs });

@@ -110,7 +110,7 @@ export class CircuitWatch {
     this.#isDisturbed = true;
   }
 
-  /** @param isCertain whether its failure is evidence for certain. */
+  /** @param isCertain whether it certainly counts as evidence. */
   failed(mark: Mark, error: unknown, given: FailureScope | undefined, isCertain: boolean): void {
     const { owner } = mark;
     this.#answers++;
@@ -143,7 +143,7 @@ export class CircuitWatch {
     const { owner } = mark;
     this.#answers++;
     this.#over(mark);
-    // Its success closes the circuit, whose other trials are none any more.
+    // A success closes the circuit, so its other trials no longer count.
     this.#trials.clear();
     this.#granted.push(mark);
     this.#mayHaveWorked = true;

@@ -245,7 +245,7 @@ export class Oracle {
     const isOwners = !mark.mayBeTrial && this.#requests.isOfOneGeneration(owner);
     const leastMs = (isOwners && error instanceof OwnerTokenError && error.retryAfterMs) || 0;
     this.#lastFailure = { owner, leastMs };
-    // What says nothing is asked about once more, and counts only the second time.
+    // After an outcome that says nothing the source is asked once more; only the second outcome counts.
     const isAskedAgain = this.#requests.isAskedAgain(owner);
     if (isAskedAgain && !mayBeSecond) this.#circuits.discarded(mark);
     else this.#circuits.failed(mark, error, given, !isAskedAgain);

@@ -76,7 +76,7 @@ export class RequestAccount {
     return this.#begun[owner] === 0;
   }
 
-  /** Whether a request in flight may ask for the second time, after a token that said nothing, or before its owner was forgotten. */
+  /** Whether a request in flight may be the second try after an outcome that said nothing, or belong to an earlier generation. */
   mayBeSecond(mark: Mark): boolean {
     return !this.#current.has(mark) || !this.isOfOneGeneration(mark.owner);
   }
