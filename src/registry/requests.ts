@@ -144,12 +144,14 @@ export class Requests {
   #turnAgain(flight: Flight): Promise<OwnerTokenError | undefined> | undefined {
     const now = this.#time.now();
     const isPaced = this.scheduler.health.pace.nextStartMs > now.monotonicMs;
-    if (isPaced && !this.scheduler.isTrial(flight)) return this.#turnAfter(flight, 0);
+    if (this.scheduler.isClosed || (isPaced && !this.scheduler.isTrial(flight))) return this.#turnAfter(flight, 0);
     this.scheduler.step({ kind: 'sent', number: flight.number }, now);
     return undefined;
   }
 
-  #turnAfter(flight: Flight, ms: number): Promise<OwnerTokenError | undefined> {
+  /** Ends the request instead if the registry was closed by whoever was told of its outcome. */
+  #turnAfter(flight: Flight, ms: number): Promise<OwnerTokenError | undefined> | undefined {
+    if (this.scheduler.isClosed) return void this.#outcomes.end(flight);
     const now = this.#time.now();
     stopTimer(flight.timer);
     flight.timer = undefined;

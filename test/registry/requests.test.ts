@@ -3,9 +3,9 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type RequestMessage } from '../../src/index.ts';
-import { asTimePasses, settle } from '../helpers/manual-clock.ts';
+import { asTimePasses, type ManualClock, settle } from '../helpers/manual-clock.ts';
 import { errorOf, isSettled, keys, scripted, shut } from '../helpers/registries.ts';
-import { ScriptedSource } from '../helpers/scripted-source.ts';
+import { type ScriptedCall, ScriptedSource } from '../helpers/scripted-source.ts';
 
 const down = () => new OwnerTokenError('endpoint_unavailable', 'down', { status: 503 });
 
@@ -187,4 +187,31 @@ it('a call’s request that is the trial of an open circuit is not reported as a
   unsubscribe('tracing:owner-token-registry:request:asyncEnd', observe);
   expect(messages).toHaveLength(1);
   expect(messages[0]?.canary).toBeUndefined();
+});
+
+it.each<[string, (call: ScriptedCall, clock: ManualClock) => void]>([
+  ['a failure that would be retried', (call) => call.fail(down())],
+  [
+    'an outcome that would be asked for again',
+    (call, clock) => {
+      clock.advance(60_000);
+      call.fail(down());
+    },
+  ],
+])('who closes the registry when told of %s ends the request', async (_, fail) => {
+  const { registry, clock, source } = answering({});
+  for (const key of keys(20)) await registry.getToken(key);
+  source.script(undefined);
+  const call = errorOf(registry.getToken('a'));
+  await settle();
+  const close = () => void registry.close();
+  subscribe('tracing:owner-token-registry:request:asyncEnd', close);
+  fail(source.call(-1), clock);
+  expect(await call).toMatchObject({ code: 'closed' });
+  await settle();
+  unsubscribe('tracing:owner-token-registry:request:asyncEnd', close);
+  expect(registry.stats()).toMatchObject({ owners: 0, queued: 0, inFlight: 0 });
+  clock.advance(60_000);
+  await settle();
+  expect(source.countFor('a')).toBe(1);
 });
