@@ -64,7 +64,10 @@ const SUSPECTS_BEFORE_ANY_SUCCESS = 10;
 const CANARIES_TO_ASK = 2;
 /** More than a check needs, because some may be busy, forgotten or evicted. */
 const CANARIES_KEPT = 16;
-/** For so long after the service has shown that it works no check begins: if it fails in part, a check delays calls that it would serve. */
+/**
+ * No check begins for this long after the service has shown that it works. If it fails in part, a check would delay calls that it
+ * serves.
+ */
 const TRUST_MS = 5_000;
 
 export function reduceBlame<O>(blame: Blame<O>, event: BlameEvent<O>, nowMs: number): BlameStep {

@@ -198,7 +198,7 @@ it.each<[string, (call: ScriptedCall, clock: ManualClock) => void]>([
       call.fail(down());
     },
   ],
-])('who closes the registry when told of %s ends the request', async (_, fail) => {
+])('a subscriber that closes the registry when told of %s ends the request', async (_, fail) => {
   const { registry, clock, source } = answering({});
   for (const key of keys(20)) await registry.getToken(key);
   source.script(undefined);
@@ -207,9 +207,10 @@ it.each<[string, (call: ScriptedCall, clock: ManualClock) => void]>([
   const close = () => void registry.close();
   subscribe('tracing:owner-token-registry:request:asyncEnd', close);
   fail(source.call(-1), clock);
-  expect(await call).toMatchObject({ code: 'closed' });
+  const error = await call;
   await settle();
   unsubscribe('tracing:owner-token-registry:request:asyncEnd', close);
+  expect(error).toMatchObject({ code: 'closed' });
   expect(registry.stats()).toMatchObject({ owners: 0, queued: 0, inFlight: 0 });
   clock.advance(60_000);
   await settle();
