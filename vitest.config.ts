@@ -12,7 +12,7 @@ const ARENA = [
 
 /** In virtual time too, and part of `npm test`: the other lines of Node skip these as well. */
 const VIRTUAL_TIME = [
-  'test/guarantees/{attribution,do-no-harm,failure-scopes,flow,long-queues,refresh-ahead}.test.ts',
+  'test/guarantees/{attribution,do-no-harm,failure-scopes,flow,long-queues,partial-failures,refresh-ahead}.test.ts',
   'test/sandbox/state/*.test.ts',
   'test/simulation/*.test.ts',
 ];

@@ -1,17 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { compareApi } from './resource/compare.ts';
-import type { ApiScene } from './resource/scene.ts';
 import { API_SCENES } from './resource/scenes/index.ts';
 import { type ApiSubject, keep, renew } from './resource/subjects.ts';
-import { MIN } from './scene.ts';
 
-/** Scenes with more calls are played with one seed, to save CI a minute. */
-const MOST_CALLS = 30_000;
-
-const seedsOf = ({ owners, minutes, everyMs }: ApiScene): readonly number[] => {
-  if (process.env.SEED) return [Number(process.env.SEED)];
-  return (owners * minutes * MIN) / everyMs > MOST_CALLS ? [1] : [1, 2, 3];
-};
+const SEED = Number(process.env.SEED ?? 1);
 
 const named = (name: string) => {
   const scene = Object.values(API_SCENES)
@@ -25,10 +17,8 @@ describe.each(Object.entries(API_SCENES))('%s', (_heading, scenes) => {
   it.each(scenes)(
     'no owner is served less than by a client that keeps, or renews, its tokens: $name',
     async (scene) => {
-      for (const seed of seedsOf(scene)) {
-        const { worse } = await compareApi(scene, seed);
-        expect(worse, `replay: SEED=${seed} npm run arena -- resource '${scene.name}'`).toEqual([]);
-      }
+      const { worse } = await compareApi(scene, SEED);
+      expect(worse, `replay: SEED=${SEED} npm run arena -- resource '${scene.name}'`).toEqual([]);
     },
   );
 });
