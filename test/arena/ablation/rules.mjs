@@ -69,6 +69,18 @@ export const RULES = [
     'latencyMs === undefined ? Number.POSITIVE_INFINITY :',
     'SLOW_MS > 0 ? Number.POSITIVE_INFINITY :',
   ),
+  rule(
+    'slow is relative to the usual latency',
+    `${FAILURES}/reducer.ts`,
+    'Math.max(SLOW_MS, SLOW_LATENCIES * latencyMs)',
+    'SLOW_MS',
+  ),
+  rule(
+    'the usual latency is an average',
+    `${FAILURES}/reducer.ts`,
+    '(event.tookMs - latencyMs) / LATENCIES_AVERAGED',
+    'event.tookMs - latencyMs',
+  ),
   rule('retries', `${FAILURES}/reducer.ts`, 'if (!isTransient || resends', 'if (resends >= 0 || resends'),
   rule('the retry budget', `${FAILURES}/reducer.ts`, 'health.savedTokens -= TOKENS_PER_RETRY;', ''),
   rule('more retries while paced', `${FAILURES}/reducer.ts`, '? MOST_PACED_RESENDS : 1', '? 1 : 1'),
@@ -86,6 +98,12 @@ export const RULES = [
     'error.retryAfterMs',
   ),
   rule('a failed refresh is no hurry', `${FAILURES}/pauses.ts`, 'Math.max(drawnMs, unhurriedMs)', 'drawnMs'),
+  rule(
+    'a failed refresh is repeated within a third of what is left',
+    `${FAILURES}/pauses.ts`,
+    'REFRESH_AGAIN.ofLife * leftMs',
+    'leftMs',
+  ),
   rule(
     'a short first pause after a transient failure',
     `${FAILURES}/pauses.ts`,

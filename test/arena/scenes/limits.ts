@@ -69,12 +69,12 @@ export const limitScenes: readonly Scene[] = [
     rules: () => [parallelLimit(4, 503)],
   },
   {
-    name: 'parallel limit of 8, 429 beyond, known to the client: tokens take 1.5 s',
+    name: 'parallel limit of 8, 429 beyond, known to the client: tokens take 0.3 to 6 s',
     minutes: 3,
     concurrency: 8,
     lateMs: 20 * SEC,
-    latencyMs: 1_500,
-    tenants: [newcomers(4)],
+    latencyMs: ({ number }) => 300 * Math.exp(((number * 7_919) % 1_000) / 333),
+    tenants: [newcomers(3)],
     rules: () => [parallelLimit(8, 429)],
   },
   {
