@@ -22,7 +22,7 @@ export function goalsOf(run) {
   const imported = (name) => `\`${name}\` takes ${figure(row('start', 'import beyond node:http', name).cost)} ms`;
   const installed = (name) => `${name} ${figure(row('size', 'installed', name).cost)} MB`;
   const beyondBare =
-    'a request also passes a queue, a circuit breaker and a deadline, and concurrent callers share it; the loop has none of that. The ratio depends on the machine: versions that took 1.01 × the loop’s time elsewhere took 1.4 × here';
+    'a request also passes a queue, a circuit breaker and a deadline, and concurrent callers share it; the loop has none of that. The ratio depends on the machine: much the same code took 1.01, 1.44 and 1.19 × the loop’s time in three runs';
   const morePerHit =
     'a hit reads two arrays besides the map, and with many owners their elements are rarely in the CPU’s caches';
   const perOwner =
