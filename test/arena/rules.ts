@@ -105,6 +105,12 @@ export const collapsing =
   (_request: Request, { inFlight }: Service): number =>
     baseMs * Math.max(1, inFlight / beyond) ** power;
 
+/** Latencies between these, a different one for each owner: as many below the geometric mean as above. */
+export const spread =
+  (leastMs: number, mostMs: number) =>
+  ({ number }: Request): number =>
+    leastMs * (mostMs / leastMs) ** (((number * 7_919) % 1_000) / 1_000);
+
 /** At most so many requests at once. */
 export const parallelLimit =
   (most: number, status: number): Rule =>

@@ -1,6 +1,6 @@
 /** Latency, volume, and times at which much or little happens. */
 
-import { collapsing, deadKeys, hangs } from '../rules.ts';
+import { collapsing, deadKeys, hangs, spread } from '../rules.ts';
 import { HOUR, MIN, type Scene, SEC } from '../scene.ts';
 import { dead, newcomers, tenants } from './groups.ts';
 
@@ -76,7 +76,7 @@ export const latencyScenes: readonly Scene[] = [
     minutes: 2,
     lateMs: 10 * SEC,
     tenants: [tenants(3_000, { burstMs: 10 * SEC, everyMs: MIN })],
-    latencyMs: ({ number }) => 20 * Math.exp(((number * 7_919) % 1_000) / 250),
+    latencyMs: spread(20, 1_090),
   },
   {
     name: 'two latencies, 5 and 300 ms, half each: cold start of 2,000 in 5 s',

@@ -1,6 +1,6 @@
 /** The service has limits. */
 
-import { during, parallelLimit, perSecond, quota, windowQuota } from '../rules.ts';
+import { during, parallelLimit, perSecond, quota, spread, windowQuota } from '../rules.ts';
 import { MIN, type Scene, SEC } from '../scene.ts';
 import { newcomers, tenants } from './groups.ts';
 
@@ -73,7 +73,7 @@ export const limitScenes: readonly Scene[] = [
     minutes: 3,
     concurrency: 8,
     lateMs: 20 * SEC,
-    latencyMs: ({ number }) => 300 * Math.exp(((number * 7_919) % 1_000) / 333),
+    latencyMs: spread(300, 6_000),
     tenants: [newcomers(3)],
     rules: () => [parallelLimit(8, 429)],
   },
