@@ -99,7 +99,7 @@ export const RULES = [
   ),
   rule('a failed refresh is no hurry', `${FAILURES}/pauses.ts`, 'Math.max(drawnMs, unhurriedMs)', 'drawnMs'),
   rule(
-    'a failed refresh is repeated within a third of what is left',
+    'a failed refresh waits for a third of what is left at most',
     `${FAILURES}/pauses.ts`,
     'REFRESH_AGAIN.ofLife * leftMs',
     'leftMs',
