@@ -3,13 +3,13 @@
  * (single-flight), and those callers. One whose signal aborts leaves at once; the others still wait.
  */
 
-import type { Cancellation } from '../cancellation.ts';
 import type { Instant, Timer } from '../clock.ts';
 import type { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { PATIENCE_MS } from '../failures/blame-state.ts';
 import type { AccessToken } from '../token.ts';
 import { type Lane, QueueEntry } from './queue.ts';
 import type { Slot } from './slot.ts';
+import type { SourceCall } from './source-call.ts';
 
 /** The lane of a request that a caller waits for. */
 export function laneOf({ held, history }: Slot): Lane {
@@ -35,10 +35,10 @@ export class Flight extends QueueEntry {
   readonly accessKey: string;
   readonly slot: Slot;
 
-  /** `requests.ts`: cancels the call of the source, while one is in progress. */
-  abort: Cancellation | undefined = undefined;
-  /** `requests.ts`: the time limit of the source, or of the wait of callers that can get a rejected token instead. */
-  timer: Timer | undefined = undefined;
+  /** `requests.ts`: the call of the source, while one is in progress. */
+  call: SourceCall | undefined = undefined;
+  /** `requests.ts`: the time limit of callers that can get a rejected token instead, while it is queued. */
+  patience: Timer | undefined = undefined;
 
   /** `scheduler.ts`: ends its wait for its turn; with an error if it is refused. */
   endWait: ((refusal?: OwnerTokenError) => void) | undefined = undefined;

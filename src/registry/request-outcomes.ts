@@ -6,7 +6,7 @@ import { circuitOf } from '../failures/blame-state.ts';
 import type { FailedEvent, Step } from '../failures/reducer.ts';
 import { withOutcome } from '../failures/refusals.ts';
 import { afterArrival } from '../failures/rejections.ts';
-import type { Diagnostics } from '../reporting/diagnostics.ts';
+import type { Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
 import type { Flight, Waiters } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
@@ -57,7 +57,7 @@ export class RequestOutcomes {
     this.#waiters = waiters;
   }
 
-  succeeded({ flight, sent, message }: SourceCall, held: HeldToken, now: Instant): void {
+  succeeded(flight: Flight, { sent, message }: SourceCall, held: HeldToken, now: Instant): void {
     const { slot, accessKey: owner } = flight;
     // A token that was requested earlier, by another replica for example, is no evidence about the service now.
     if (isRequestedSince(sent, held.token, now)) {
@@ -89,10 +89,10 @@ export class RequestOutcomes {
    * Discards an outcome that says nothing, so that the source is asked once more, unless the registry has closed or a circuit has
    * opened. Returns whether it did.
    */
-  discarded(call: SourceCall, error: OwnerTokenError): boolean {
+  discarded(flight: Flight, call: SourceCall, error: OwnerTokenError): boolean {
     const now = this.#time.now();
     if (this.#scheduler.isClosed || !isInconclusive(call, error, now, this.#settings.requestTimeoutMs)) return false;
-    if (circuitOf(this.#scheduler.health.blame) && !this.#scheduler.isTrial(call.flight)) return false;
+    if (circuitOf(this.#scheduler.health.blame) && !this.#scheduler.isTrial(flight)) return false;
     this.#diagnostics.requestAbandoned(call.message);
     return true;
   }
@@ -102,8 +102,8 @@ export class RequestOutcomes {
    *
    * @returns after how many milliseconds it is retried; undefined if the request has ended.
    */
-  failed(call: SourceCall, error: OwnerTokenError, resends: number): number | undefined {
-    const { flight, abort, message } = call;
+  failed(flight: Flight, call: SourceCall, error: OwnerTokenError, resends: number): number | undefined {
+    const { abort, message, sent } = call;
     const now = this.#time.now();
     if (wasAborted(abort, error)) {
       this.end(flight, now);
@@ -111,15 +111,15 @@ export class RequestOutcomes {
       return void this.#scheduler.react(now);
     }
     this.#counts.failures++;
-    const step = this.#stepOfFailure(call, error, resends, now);
+    const step = this.#stepOfFailure(flight, sent, error, resends, now);
     if (!Object.hasOwn(step, 'resendAfterMs') || step.resendAfterMs === undefined) {
-      return void this.#failForGood(call, error, step, now);
+      return void this.#failForGood(flight, message, error, step, now);
     }
     this.#diagnostics.requestFailed(message, error);
     return step.resendAfterMs;
   }
 
-  #stepOfFailure({ flight, sent }: SourceCall, error: OwnerTokenError, resends: number, now: Instant): Step {
+  #stepOfFailure(flight: Flight, sent: Instant, error: OwnerTokenError, resends: number, now: Instant): Step {
     const { slot, accessKey: owner } = flight;
     const event: FailedEvent<string> = {
       kind: 'failed',
@@ -146,7 +146,7 @@ export class RequestOutcomes {
     };
   }
 
-  #failForGood({ flight, message }: SourceCall, error: OwnerTokenError, step: Step, now: Instant): void {
+  #failForGood(flight: Flight, message: ReportedRequest, error: OwnerTokenError, step: Step, now: Instant): void {
     const { scope = 'owner' } = step;
     const { slot } = flight;
     const ownerPause = this.#owners.isCurrent(flight) ? step.ownerPause : undefined;
@@ -181,7 +181,7 @@ export class RequestOutcomes {
   /** The request leaves every list. Returns whether its outcome is to be stored. */
   end(flight: Flight, now?: Instant): boolean {
     const { queue } = this.#scheduler;
-    stopTimer(flight.timer);
+    stopTimer(flight.patience);
     const wasCurrent = this.#owners.detach(flight);
     this.#scheduler.remove(flight);
     if (flight.trialOf && this.#scheduler.endTrial(flight)) {

@@ -14,12 +14,13 @@ import { type Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
 import type { AccessToken } from '../token.ts';
 import { AsyncContext } from './async-context.ts';
 import { type Caller, Flight, Waiters } from './flight.ts';
+import { heldFrom } from './held-token.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
 import { RequestOutcomes } from './request-outcomes.ts';
 import { Scheduler } from './scheduler.ts';
 import { backoffOf, clearSlot, dropEnded, isLive, laterPause, reasonOf, type Slot } from './slot.ts';
-import { callSource, closedError, heldFrom, readFailure, type SourceCall } from './source-call.ts';
+import { callSource, closedError, readFailure, type SourceCall } from './source-call.ts';
 
 /** Outside any caller's async context, because a canary is nobody's request. */
 const NOBODYS: Readonly<AsyncContext> = new AsyncContext('OwnerTokenCanary');
@@ -67,13 +68,13 @@ export class Requests {
 
   /** If there is a rejected token, the callers get it after {@link PATIENCE_MS} in the queue. The request goes on. */
   #limitWait(flight: Flight, now: Instant): void {
-    if (!flight.isQueued || flight.timer || !isLive(flight.slot, now)) return;
+    if (!flight.isQueued || flight.patience || !isLive(flight.slot, now)) return;
     const giveUp = () => {
-      flight.timer = undefined;
+      flight.patience = undefined;
       const { held } = flight.slot;
       if (held && isLive(flight.slot, this.#time.now())) this.#waiters.giveMeanwhile(flight, held);
     };
-    flight.timer = this.#time.startTimer(giveUp, Math.max(0, flight.queuedAtMs + PATIENCE_MS - now.monotonicMs));
+    flight.patience = this.#time.startTimer(giveUp, Math.max(0, flight.queuedAtMs + PATIENCE_MS - now.monotonicMs));
   }
 
   /** Refuses the call because of a pause. */
@@ -117,23 +118,23 @@ export class Requests {
       const call = this.#newCall(flight);
       let error: OwnerTokenError;
       try {
-        const { issued } = await callSource(this.#settings, this.#diagnostics, call, (timer) => {
-          flight.timer = timer;
-        });
+        const { issued } = await callSource(this.#settings, this.#diagnostics, call);
         // Nothing may be awaited between reading the answer and storing it.
         const now = this.#time.now();
         const held = heldFrom(this.#settings, this.#diagnostics, call, issued, now);
         call.check(held.token.value);
-        return this.#outcomes.succeeded(call, held, now);
+        return this.#outcomes.succeeded(flight, call, held, now);
       } catch (thrown) {
-        error = readFailure(thrown, flight, this.#time.now());
+        error = readFailure(thrown, flight.slot, this.#time.now());
+      } finally {
+        stopTimer(call.limit);
       }
-      if (mayAskAgain && this.#outcomes.discarded(call, error)) {
+      if (mayAskAgain && this.#outcomes.discarded(flight, call, error)) {
         mayAskAgain = false;
         refused = await this.#turnAgain(flight);
         continue;
       }
-      const resendAfterMs = this.#outcomes.failed(call, error, resends++);
+      const resendAfterMs = this.#outcomes.failed(flight, call, error, resends++);
       if (resendAfterMs === undefined) return;
       refused = await this.#turnAfter(flight, resendAfterMs);
     }
@@ -153,9 +154,7 @@ export class Requests {
   #turnAfter(flight: Flight, ms: number): Promise<OwnerTokenError | undefined> | undefined {
     if (this.scheduler.isClosed) return void this.#outcomes.end(flight);
     const now = this.#time.now();
-    stopTimer(flight.timer);
-    flight.timer = undefined;
-    flight.abort = undefined;
+    flight.call = undefined;
     const turn = this.scheduler.turnAfter(flight, ms);
     this.#limitWait(flight, now);
     this.scheduler.react(now);
@@ -164,11 +163,11 @@ export class Requests {
 
   #newCall(flight: Flight): SourceCall {
     const { slot, queuedAtMs } = flight;
-    stopTimer(flight.timer);
-    flight.abort = new Cancellation();
+    stopTimer(flight.patience);
+    flight.patience = undefined;
     const sent = this.#time.now();
     // A refresh may have been queued for longer than its token lived.
-    if (slot.held && dropEnded(slot, sent) && this.#owners.isCurrent(flight)) this.#owners.store(slot);
+    const hasExpired = dropEnded(slot, sent);
     const { recentTokens } = this.#outcomes;
     const doubted = recentTokens.doubted(slot);
     const reason = doubted ? 'rejected' : reasonOf(slot);
@@ -177,10 +176,11 @@ export class Requests {
     if (message.reason === 'refresh') this.counts.refreshes++;
     if (flight.lane === 'trial' && this.scheduler.isTrial(flight)) message.canary = true;
     const failures = slot.history.failure?.count ?? 0;
-    const { abort } = flight;
-    return {
-      flight,
+    const abort = new Cancellation();
+    flight.call = {
+      slot,
       abort,
+      limit: undefined,
       message,
       sent,
       freshConnection: failures >= FAILURES_BEFORE_NEW_CONNECTION || this.scheduler.isTrial(flight),
@@ -188,6 +188,9 @@ export class Requests {
       check: (token) => recentTokens.check(slot, token, abort),
       yieldPlace: () => this.scheduler.yieldPlace(flight),
     };
+    // Last, because storing may evict an owner, and the logger that is told of it may close the registry.
+    if (hasExpired && this.#owners.isCurrent(flight)) this.#owners.store(slot);
+    return flight.call;
   }
 
   /** Separates a request from its owner. It continues for its waiting callers; without any, it is dropped. */
@@ -224,8 +227,8 @@ export class Requests {
   /** Drops a request that no caller waits for. Once sent, it is aborted instead, unless its token will be stored. */
   #dropIfUseless(flight: Flight): void {
     if (flight.waiting > 0 || flight.hasEnded) return;
-    if (!flight.abort) this.#outcomes.end(flight);
-    else if (!this.#owners.isCurrent(flight)) flight.abort.abort(new DOMException('no callers', 'AbortError'));
+    if (!flight.call) this.#outcomes.end(flight);
+    else if (!this.#owners.isCurrent(flight)) flight.call.abort.abort(new DOMException('no callers', 'AbortError'));
   }
 
   /**
@@ -240,8 +243,8 @@ export class Requests {
       const now = this.#time.now();
       this.#waiters.reject(flight, closedError(flight.slot.owner, now));
       // A source that never settles must not keep the process alive.
-      stopTimer(flight.timer);
-      if (flight.abort) flight.abort.abort(closedError(undefined, now));
+      stopTimer(flight.call?.limit);
+      if (flight.call) flight.call.abort.abort(closedError(undefined, now));
       else this.#outcomes.end(flight, now);
       if (++closed % SLICE === 0) await nextTurn();
     }

@@ -1,26 +1,23 @@
-/** One call of the source: its arguments, its time limit, and what its outcome becomes: a token to hold, or an error. */
+/** One call of the source: its arguments, its time limit, and what a failure says. `held-token.ts` reads the answer. */
 
 import type { Cancellation } from '../cancellation.ts';
-import { elapsedMs, type Instant, MAX_READING_ERROR_MS, stoodStill, type Timer } from '../clock.ts';
-import { EXPIRED_ON_ARRIVAL, STOOD_STILL, saysNothing } from '../errors/inconclusive.ts';
+import { elapsedMs, type Instant, stoodStill, type Timer } from '../clock.ts';
+import { STOOD_STILL, saysNothing } from '../errors/inconclusive.ts';
 import { OwnerTokenError } from '../errors/owner-token-error.ts';
-import { type Life, lifeOf } from '../expiry/exp-bound.ts';
-import { jwtTimes } from '../expiry/jwt-times.ts';
-import { planLife, type StatedLifetime } from '../expiry/lifetime.ts';
 import { toOwnerTokenError } from '../failures/refusals.ts';
-import { property } from '../own-property.ts';
 import type { Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
-import { AccessToken, type TokenFields } from '../token.ts';
-import { type IssuedToken, readIssued, type TokenRequest } from '../token-source.ts';
-import { schemeOf, unregisteredType } from '../token-type.ts';
-import type { Flight } from './flight.ts';
+import type { AccessToken } from '../token.ts';
+import type { IssuedToken, TokenRequest } from '../token-source.ts';
+import { dateIssued, lifeIn } from './held-token.ts';
 import type { RegistrySettings } from './options.ts';
-import type { HeldToken, Slot } from './slot.ts';
+import type { Slot } from './slot.ts';
 
 /** One call of the source. */
 export interface SourceCall {
-  readonly flight: Flight;
+  readonly slot: Slot;
   readonly abort: Cancellation;
+  /** Its time limit, which the caller stops once the source has settled. */
+  limit: Timer | undefined;
   readonly message: ReportedRequest;
   /** When the source was called. */
   readonly sent: Instant;
@@ -37,18 +34,15 @@ export interface SourceCall {
  * Calls the source, for at most `requestTimeoutMs`. If the source does not settle in time, the call is aborted and fails with
  * `endpoint_unavailable`.
  *
- * @param limit gets the timer, which the caller stops.
  * @returns the answer in an object of its own, because an answer that is a thenable would be awaited.
  */
 export function callSource(
   settings: RegistrySettings,
   diagnostics: Diagnostics,
   call: SourceCall,
-  limit: (timer: Timer) => void,
 ): Promise<{ readonly issued: IssuedToken }> {
   const { source, time, requestTimeoutMs } = settings;
-  const { flight, abort, message, sent, freshConnection, unwanted, yieldPlace } = call;
-  const { accessKey, slot } = flight;
+  const { slot, abort, message, sent, freshConnection, unwanted, yieldPlace } = call;
   const request: TokenRequest = abort.addTo({
     reason: message.reason,
     lifetimeMs(issued: IssuedToken) {
@@ -66,7 +60,7 @@ export function callSource(
   // A source that throws synchronously fails like one that rejects.
   const send = () => {
     try {
-      return Promise.resolve(source.requestToken(accessKey, request));
+      return Promise.resolve(source.requestToken(slot.accessKey, request));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -79,154 +73,15 @@ export function callSource(
       reject(new OwnerTokenError('endpoint_unavailable', problem, { cause }));
     };
     // Before the call, in which the registry may be closed.
-    limit(time.startLimit(giveUp, requestTimeoutMs));
+    call.limit = time.startLimit(giveUp, requestTimeoutMs);
     diagnostics.requestSent(message, send).then((issued) => resolve({ issued }), reject);
   });
 }
 
-/**
- * The token to hold.
- *
- * @throws OwnerTokenError `invalid_response`
- */
-export function heldFrom(
-  settings: RegistrySettings,
-  diagnostics: Diagnostics,
-  { flight: { slot }, sent }: SourceCall,
-  returned: IssuedToken,
-  now: Instant,
-): HeldToken {
-  const issued = dateIssued(returned, sent, now);
-  const tokenType = unregisteredType(issued, slot.accessKey);
-  if (tokenType) diagnostics.emit('scheme.unknown', () => ({ owner: slot.owner, tokenType }));
-  const differenceMs = clockDifferenceMs(issued, now);
-  if (differenceMs !== 0) diagnostics.emit('clock.differs', () => ({ differenceMs }));
-  const life = lifeIn(settings, slot, issued, now);
-  const { problem: kind, lifetimeMs: assumedMs, isExpIgnored } = life;
-  if (kind) diagnostics.emit('lifetime.unknown', () => ({ owner: slot.owner, kind, assumedMs }));
-  if (isExpIgnored) diagnostics.emit('exp.ignored', () => ({ owner: slot.owner }));
-  return heldTokenFrom(settings, issued, life, slot, now);
-}
-
-function lifeIn({ expiry }: RegistrySettings, { history }: Slot, issued: DatedToken, now: Instant): Life {
-  return lifeOf(expiry, issued, history.lastMoments, now.wallMs - issued.requestedAtMs);
-}
-
-/** Smaller differences between two clocks are ordinary, and harm nobody. */
-const MIN_CLOCK_DIFFERENCE_MS = 30_000;
-
-/** How far the service's clock was at least ahead of ours when it answered, or behind if negative; 0 if that is no more than usual. */
-function clockDifferenceMs({ serviceTimeMs, requestedAtMs }: DatedToken, now: Instant): number {
-  if (serviceTimeMs === undefined) return 0;
-  const differenceMs = serviceTimeMs - Math.min(Math.max(serviceTimeMs, requestedAtMs), now.wallMs);
-  return Math.abs(differenceMs) < MIN_CLOCK_DIFFERENCE_MS ? 0 : Math.round(differenceMs);
-}
-
-/** A validated token, and the time from which its lifetime counts. */
-export type DatedToken = IssuedToken & { readonly requestedAtMs: number };
-
-type Plan = Pick<AccessToken, 'refreshAtMs' | 'expiresAtMs'>;
-
-/** A re-issued token with less than this share of its life left is not refreshed again. */
-const MIN_REST_SHARE = 0.05;
-
-/**
- * Validates and dates what a source returned. If the source gives no date, or one in the future (another clock, or one
- * that was set back since), the lifetime counts from just before the request, by the clock that gives the earlier time.
- * If the wall clock was set back during the request, the source's date is set back with it.
- *
- * @throws OwnerTokenError `invalid_response`
- */
-export function dateIssued(returned: IssuedToken, sent: Instant, now: Instant): DatedToken {
-  const issued = readIssued(returned);
-  if (issued.token === undefined) {
-    throw new OwnerTokenError('invalid_response', `the token source returned no usable token: ${issued.problem}`);
-  }
-  const stated = issued.requestedAtMs;
-  const tookMs = elapsedMs(sent, now);
-  if (stated === undefined || stated > now.wallMs) return { ...issued, requestedAtMs: now.wallMs - tookMs };
-  const setBackMs = tookMs - (now.wallMs - sent.wallMs);
-  return { ...issued, requestedAtMs: setBackMs > MAX_READING_ERROR_MS ? stated - setBackMs : stated };
-}
-
-type HeldSettings = Pick<RegistrySettings, 'refreshWindow' | 'random' | 'fingerprints' | 'responseFields'>;
-
-/**
- * Creates the token to hold.
- *
- * @param slot if it holds the same token already, the token keeps its expiry.
- * @throws OwnerTokenError `invalid_response` if the token has already expired.
- */
-export function heldTokenFrom(
-  { refreshWindow, random, fingerprints, responseFields }: HeldSettings,
-  issued: DatedToken,
-  { lifetimeMs, refreshAfterMs, lastMoments }: StatedLifetime & Pick<HeldToken, 'lastMoments'>,
-  slot: Pick<Slot, 'held' | 'offsetMs'>,
-  now: Instant,
-): HeldToken {
-  const { requestedAtMs } = issued;
-  const hasEnded = hasPassedOwnExp(issued, lifetimeMs, now);
-  const planned = planLife({ requestedAtMs, lifetimeMs, refreshAfterMs, refreshWindow, random });
-  const { offsetMs } = now;
-  const endMs = slot.held?.value === issued.token ? slot.held.expiresAtMs + slot.offsetMs - offsetMs : Infinity;
-  const life = planned.expiresAtMs <= endMs ? planned : shortened(planned, requestedAtMs, endMs);
-  // Rounded down, which is safe, because a token keeps whole milliseconds in less memory.
-  const refreshAtMs = Math.floor(life.refreshAtMs);
-  const expiresAtMs = Math.floor(life.expiresAtMs);
-  if (hasEnded || now.timelineMs - offsetMs >= expiresAtMs) {
-    const cause = { code: EXPIRED_ON_ARRIVAL };
-    throw new OwnerTokenError('invalid_response', 'the token had already expired when it arrived', { cause });
-  }
-  const { token: value, tokenType } = issued;
-  const scheme = schemeOf(tokenType);
-  const issuedAtMs = Math.floor(requestedAtMs);
-  const response = responseFields.length === 0 ? undefined : fieldsOf(issued.response, responseFields);
-  const fields = {
-    value,
-    tokenType: scheme,
-    fingerprint: fingerprints,
-    issuedAtMs,
-    refreshAtMs,
-    expiresAtMs,
-    response,
-  };
-  return { token: new AccessToken(fields), offsetMs, lastMoments };
-}
-
-const MAX_FIELD_BYTES = 2_048;
-
-/** The fields of an answer that a token carries. */
-function fieldsOf(response: unknown, names: readonly string[]): TokenFields {
-  const fields: Record<string, string | number | boolean> = Object.create(null);
-  for (const name of names) {
-    const value = name.split('.').reduce(property, response);
-    const isText = typeof value === 'string' && Buffer.byteLength(value) <= MAX_FIELD_BYTES;
-    if (isText || typeof value === 'number' || typeof value === 'boolean') fields[name] = value;
-  }
-  return Object.freeze(fields);
-}
-
-/** Limits a plan to the existing expiry and scales the refresh point. Plans no refresh if hardly any life is left. */
-function shortened(planned: Plan, requestedAtMs: number, endMs: number): Plan {
-  const rest = (endMs - requestedAtMs) / (planned.expiresAtMs - requestedAtMs);
-  const refreshAtMs = rest < MIN_REST_SHARE ? endMs : requestedAtMs + (planned.refreshAtMs - requestedAtMs) * rest;
-  return { refreshAtMs, expiresAtMs: endMs };
-}
-
-/**
- * Whether a JWT's own `exp` has passed by our clock, if that of the service is unknown. Ignored for tokens kept until they are
- * rejected.
- */
-function hasPassedOwnExp(issued: IssuedToken, lifetimeMs: number, now: Instant): boolean {
-  if (lifetimeMs === Number.POSITIVE_INFINITY || issued.serviceTimeMs !== undefined) return false;
-  const endMs = jwtTimes(issued.token)?.expiresAtMs;
-  return endMs !== undefined && now.wallMs >= endMs;
-}
-
 /** Never throws, even if accessors of the thrown value do. */
-export function readFailure(thrown: unknown, { slot, accessKey }: Flight, now: Instant): OwnerTokenError {
+export function readFailure(thrown: unknown, slot: Slot, now: Instant): OwnerTokenError {
   try {
-    return toOwnerTokenError(thrown, slot.owner, accessKey, now);
+    return toOwnerTokenError(thrown, slot.owner, slot.accessKey, now);
   } catch {
     const message = 'the token source threw a value that cannot be read';
     return new OwnerTokenError('source_failed', message, { owner: slot.owner, failedAtMs: now.wallMs });

@@ -3,6 +3,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type RequestMessage } from '../../src/index.ts';
+import { shortNames } from '../helpers/log-lines.ts';
 import { asTimePasses, type ManualClock, settle } from '../helpers/manual-clock.ts';
 import { errorOf, isSettled, keys, scripted, shut } from '../helpers/registries.ts';
 import { type ScriptedCall, ScriptedSource } from '../helpers/scripted-source.ts';
@@ -163,6 +164,21 @@ it('a refresh that is sent after its token has ended asks for a first one', asyn
   await settle();
   const { accessKey, request } = source.call(-1);
   expect([accessKey, request.reason, request.held]).toEqual(['a', 'expired', undefined]);
+});
+
+it('a refresh is aborted if the logger, told of an owner that its ended token evicts, closes the registry', async () => {
+  const close = (line: object) => void (shortNames(line).event === 'owner.evicted' && registry.close());
+  const logger = { debug: close, info: () => {}, warn: () => {} };
+  const { registry, clock, source } = answering({ requestsPerSecond: 0.1, maxOwners: 1, logger });
+  await registry.getToken('a');
+  clock.advance(89_000);
+  source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no', { status: 401 })));
+  await errorOf(registry.getToken('b'));
+  source.script(undefined);
+  await registry.getToken('a');
+  clock.advance(10_000);
+  await settle();
+  expect(source.call(-1)).toMatchObject({ accessKey: 'a', request: { reason: 'expired', signal: { aborted: true } } });
 });
 
 it('a request that fails again after its retry has failed, whatever is left of the budget', async () => {

@@ -164,9 +164,11 @@ export const BROKEN_CORES = {
       'if (conditions.circuit) return',
     ],
   ],
-  'registry/source-call': [
+  'registry/held-token': [
     ['a lifetime counts from the answer', 'requestedAtMs: now.wallMs - tookMs', 'requestedAtMs: now.wallMs'],
     ['a date from before the clock was set back stands', 'setBackMs > MAX_READING_ERROR_MS', 'setBackMs > 1e15'],
+  ],
+  'registry/source-call': [
     [
       'a thrown value that cannot be read is thrown on',
       "  } catch {\n    const message = 'the token source threw a value",

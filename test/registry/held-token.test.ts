@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Instant } from '../../src/clock.ts';
 import { Fingerprints } from '../../src/registry/fingerprints.ts';
+import { type DatedToken, dateIssued, heldTokenFrom } from '../../src/registry/held-token.ts';
 import type { HeldToken } from '../../src/registry/slot.ts';
-import { type DatedToken, dateIssued, heldTokenFrom } from '../../src/registry/source-call.ts';
 import { at, machine } from '../helpers/instants.ts';
 import { jwt } from '../helpers/jwt.ts';
 
