@@ -25,18 +25,18 @@ export class QueueFailures {
   readonly #owners = new Map<string, Failed>();
 
   /** A queued request starts. */
-  started({ queuedAtMs, waiting }: Flight, nowMs: number): void {
-    if (nowMs - queuedAtMs > PATIENCE_MS) this.counts.late += waiting;
+  started({ queuedAtMs, callers }: Flight, nowMs: number): void {
+    if (nowMs - queuedAtMs > PATIENCE_MS) this.counts.late += callers.count;
   }
 
   /** A queued request is refused, by the queue or by a circuit. */
-  refused({ slot, waiting }: Flight, error: OwnerTokenError, { monotonicMs }: Instant): void {
+  refused({ slot, callers }: Flight, error: OwnerTokenError, { monotonicMs }: Instant): void {
     const { code } = error;
-    if (code === 'queue_full') this.counts.queueFull += waiting;
-    else if (code === 'queue_timeout') this.counts.queueTimeouts += waiting;
+    if (code === 'queue_full') this.counts.queueFull += callers.count;
+    else if (code === 'queue_timeout') this.counts.queueTimeouts += callers.count;
     else return;
     // With a token, which was rejected, its callers get that.
-    if (waiting === 0 || slot.held) return;
+    if (callers.count === 0 || slot.held) return;
     const before = this.#owners.get(slot.accessKey);
     const { count = 0, sinceMs = monotonicMs } = before ?? {};
     this.#owners.delete(slot.accessKey);

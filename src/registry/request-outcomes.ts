@@ -7,7 +7,7 @@ import type { FailedEvent, Step } from '../failures/reducer.ts';
 import { withOutcome } from '../failures/refusals.ts';
 import { afterArrival } from '../failures/rejections.ts';
 import type { Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
-import type { Flight, Waiters } from './flight.ts';
+import type { Flight } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
 import { RecentTokens } from './recent-tokens.ts';
@@ -25,6 +25,7 @@ import {
   troubleOf,
 } from './slot.ts';
 import { isInconclusive, type SourceCall, wasAborted } from './source-call.ts';
+import type { Waiters } from './waiters.ts';
 
 interface Parts {
   readonly settings: RegistrySettings;
@@ -120,7 +121,7 @@ export class RequestOutcomes {
   }
 
   #stepOfFailure(flight: Flight, sent: Instant, error: OwnerTokenError, resends: number, now: Instant): Step {
-    const { slot, accessKey: owner } = flight;
+    const { slot, accessKey: owner, callers } = flight;
     const event: FailedEvent<string> = {
       kind: 'failed',
       owner,
@@ -130,7 +131,7 @@ export class RequestOutcomes {
       ownerFailures: slot.history.failure?.count ?? 0,
       ...this.#answered(flight, sent, now),
       leftMs: isUsable(slot, now) ? leftMsOf(slot, slot.held, now) : 0,
-      isNeeded: (!isUsable(slot, now) || flight.isDemanded) && (flight.waiting > 0 || this.#owners.isCurrent(flight)),
+      isNeeded: (!isUsable(slot, now) || callers.hasDemanding) && (callers.count > 0 || this.#owners.isCurrent(flight)),
     };
     return this.#scheduler.step(event, now);
   }

@@ -13,7 +13,7 @@ import { refusal } from '../failures/refusals.ts';
 import { type Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
 import type { AccessToken } from '../token.ts';
 import { AsyncContext } from './async-context.ts';
-import { type Caller, Flight, Waiters } from './flight.ts';
+import { type Caller, Flight } from './flight.ts';
 import { heldFrom } from './held-token.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
@@ -21,6 +21,7 @@ import { RequestOutcomes } from './request-outcomes.ts';
 import { Scheduler } from './scheduler.ts';
 import { backoffOf, clearSlot, dropEnded, isLive, laterPause, reasonOf, type Slot } from './slot.ts';
 import { callSource, closedError, readFailure, type SourceCall } from './source-call.ts';
+import { Waiters } from './waiters.ts';
 
 /** Outside any caller's async context, because a canary is nobody's request. */
 const NOBODYS: Readonly<AsyncContext> = new AsyncContext('OwnerTokenCanary');
@@ -226,7 +227,7 @@ export class Requests {
 
   /** Drops a request that no caller waits for. Once sent, it is aborted instead, unless its token will be stored. */
   #dropIfUseless(flight: Flight): void {
-    if (flight.waiting > 0 || flight.hasEnded) return;
+    if (flight.callers.count > 0 || flight.hasEnded) return;
     if (!flight.call) this.#outcomes.end(flight);
     else if (!this.#owners.isCurrent(flight)) flight.call.abort.abort(new DOMException('no callers', 'AbortError'));
   }

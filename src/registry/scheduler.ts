@@ -307,7 +307,7 @@ export class Scheduler {
           });
           return;
         }
-        this.#diagnostics.refused(circuit.scope, flight.waiting);
+        this.#diagnostics.refused(circuit.scope, flight.callers.count);
         this.#refuse(flight, refusal(circuit, flight.slot.owner, now));
       }
     }

@@ -81,7 +81,7 @@ it('all owners are found, each once: with a token, without one, by their request
     table.attach(flight);
   const timedOut = [newFlight('owner_d'), newFlight('owner_b', failing), newFlight('owner_c', requesting.slot)];
   for (const flight of timedOut) {
-    flight.waitingTogether = 1;
+    flight.callers.together = 1;
     table.queueFailures.refused(flight, new OwnerTokenError('queue_timeout', 'no'), at(0));
   }
   const { slot } = timedOut[0] as Flight;
@@ -99,7 +99,7 @@ it.each<[string, (table: OwnerTable, slot: Slot) => void]>([
 ])('an owner whose call failed in the queue no longer counts once it %s', (_, end) => {
   const { table } = tableOfTwo();
   const flight = newFlight('owner_a');
-  flight.waitingTogether = 1;
+  flight.callers.together = 1;
   table.queueFailures.refused(flight, new OwnerTokenError('queue_timeout', 'no'), at(0));
   expect([...table.failing()]).toEqual([flight.slot]);
   end(table, flight.slot);

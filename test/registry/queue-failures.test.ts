@@ -12,7 +12,7 @@ const error = (code: 'queue_full' | 'queue_timeout' | 'client_refused') => new O
 /** A request that `waiting` calls wait for. */
 function flightOf(owner: string, waiting = 1): Flight {
   const flight = new Flight(createSlot(owner), 'new', 0);
-  flight.waitingTogether = waiting;
+  flight.callers.together = waiting;
   return flight;
 }
 

@@ -175,12 +175,12 @@ export const BROKEN_CORES = {
       "  } catch (error) {\n    if (error) throw error;\n    const message = 'the token source threw a value",
     ],
   ],
-  'registry/flight': [
+  'registry/waiters': [
     ['an abort leaves its caller waiting', '    waiter.reject(waiter.signal?.reason);\n', ''],
     [
       'an abort fails all who wait',
       '    waiter.reject(waiter.signal?.reason);\n',
-      '    flight.reject(waiter.signal?.reason);\n    waiter.reject(waiter.signal?.reason);\n',
+      '    callers.reject(waiter.signal?.reason);\n    waiter.reject(waiter.signal?.reason);\n',
     ],
   ],
 };
