@@ -126,12 +126,12 @@ describe('Feed', () => {
     expect(frames).toHaveLength(1);
   });
 
-  it('the feed is silent when closed', () => {
-    read();
+  it('closing the feed cuts off its readers, and sends them nothing more', () => {
+    const { destroy } = read();
     feed.close();
     feed.note('faults');
     vi.advanceTimersByTime(1000);
-    expect(frames).toEqual([]);
+    expect([destroy.mock.calls.length, frames]).toEqual([1, []]);
   });
 });
 
