@@ -112,6 +112,20 @@ describe('wake-ups', () => {
     expect(second.over).toBe(false);
   });
 
+  it('a follower whose last read was before the confirmation still reads again soon', async () => {
+    const { subscribe } = channel();
+    const { watch, clock } = setUp({ subscribe });
+    const mine = watch('mine');
+    const readAtMs = clock.monotonic();
+    clock.advance(10);
+    await settle();
+    let isOver = false;
+    void mine.next(60_000, readAtMs).then(() => (isOver = true));
+    clock.advance(150);
+    await settle();
+    expect(isOver).toBe(true);
+  });
+
   it('the wait for a wake-up ends with the lease, and with the signal', async () => {
     const { watch, waits, clock } = setUp();
     const lease = waits(watch('mine'), 20);
