@@ -11,7 +11,7 @@ import type { AccessToken } from '../token.ts';
 import type { Flight } from './flight.ts';
 import { QueueFailures } from './queue-failures.ts';
 import { RejectedOwners } from './rejected-owners.ts';
-import { endBackoff, endPause, isReplacing, type Slot } from './slot.ts';
+import { clearSlot, endBackoff, endPause, isReplacing, type Slot } from './slot.ts';
 import { own, SlotCache } from './slot-cache.ts';
 
 export class OwnerTable {
@@ -221,12 +221,17 @@ export class OwnerTable {
     return this.#flights.delete(flight.accessKey);
   }
 
-  forget(accessKey: string): void {
+  /** Detaches the owner's request, too. Returns whether there was a token or a failure. */
+  forget(accessKey: string): boolean {
     const slot = this.peek(accessKey);
-    if (slot) this.#removeTrouble(slot);
+    if (!slot) return false;
+    const flight = this.flightOf(accessKey);
+    if (flight) this.detach(flight);
+    const hasFailedInQueue = this.queueFailures.of(accessKey) !== undefined;
+    this.#removeTrouble(slot);
     this.#withToken?.delete(accessKey);
     this.#withoutToken.delete(accessKey);
-    this.#flights.delete(accessKey);
+    return clearSlot(slot) || hasFailedInQueue;
   }
 
   /**

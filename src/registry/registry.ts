@@ -32,7 +32,7 @@ import {
   ownerState,
 } from './reports.ts';
 import { Requests } from './requests.ts';
-import { accessKeyOf, type Conditions, clearSlot, decide, dropEnded, Slot } from './slot.ts';
+import { accessKeyOf, type Conditions, decide, dropEnded, Slot } from './slot.ts';
 import { closedError } from './source-call.ts';
 import { longestQueuedMs, type RegistryStats, registryStats } from './stats.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from './warm-up.ts';
@@ -188,12 +188,10 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * @returns whether there was a token, a failure or a request.
    */
   forget(accessKey: string): boolean {
-    const slot = this.#owners.peek(accessKeyOf(accessKey));
-    const flight = this.#owners.flightOf(accessKey);
-    if (flight) this.#requests.detach(flight);
-    this.#requests.forget(accessKey);
-    this.#owners.forget(accessKey);
-    return (slot !== undefined && clearSlot(slot)) || flight !== undefined;
+    const flight = this.#owners.flightOf(accessKeyOf(accessKey));
+    const wasKnown = this.#owners.forget(accessKey);
+    this.#requests.forget(accessKey, flight);
+    return wasKnown || flight !== undefined;
   }
 
   /**

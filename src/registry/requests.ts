@@ -194,16 +194,11 @@ export class Requests {
     return flight.call;
   }
 
-  /** Separates a request from its owner. It continues for its waiting callers; without any, it is dropped. */
-  detach(flight: Flight): void {
-    this.#owners.detach(flight);
-    this.#dropIfUseless(flight);
-  }
-
-  /** The owner was removed, so it is no longer a canary. */
-  forget(accessKey: string): void {
+  /** The owner was removed. Its request goes on for the callers that wait; without any, it is dropped. */
+  forget(accessKey: string, flight: Flight | undefined): void {
     this.#outcomes.recentTokens.forget(accessKey);
     this.scheduler.step({ kind: 'forgotten', owner: accessKey }, this.#time.now());
+    if (flight) this.#dropIfUseless(flight);
   }
 
   /** All owners were forgotten: clears their slots, and drops the requests that no caller waits for. */

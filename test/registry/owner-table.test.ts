@@ -92,7 +92,7 @@ it('all owners are found, each once: with a token, without one, by their request
 
 it.each<[string, (table: OwnerTable, slot: Slot) => void]>([
   ['is stored', (table, slot) => table.store(slot)],
-  ['is forgotten', (table) => table.forget('a')],
+  ['is forgotten', (table) => void table.forget('a')],
   ['is resumed', (table, slot) => table.resume(slot)],
   ['is forgotten with all others', (table) => void table.clear()],
   ['is resumed with all others', (table) => table.resumeAll()],
@@ -104,6 +104,14 @@ it.each<[string, (table: OwnerTable, slot: Slot) => void]>([
   expect([...table.failing()]).toEqual([flight.slot]);
   end(table, flight.slot);
   expect([...table.failing()]).toEqual([]);
+});
+
+it('an owner of which only a failure in the queue is known counts as known when it is forgotten', () => {
+  const table = new OwnerTable(9, { emit: () => {}, lifted: () => {} });
+  const flight = newFlight('owner_a');
+  flight.callers.together = 1;
+  table.queueFailures.refused(flight, new OwnerTokenError('queue_timeout', 'no'), at(0));
+  expect([table.forget('a'), table.forget('a')]).toEqual([true, false]);
 });
 
 it('a walk over all owners goes on while they change, and misses none that stays', () => {
