@@ -13,7 +13,7 @@ import { startTimer, stopTimer, type Timer } from '../clock.ts';
 import { ANNOUNCE } from './record-scripts.ts';
 import type { Operation, RedisLink, Reply } from './redis-link.ts';
 import { MAX_BEHIND_MS } from './server-time.ts';
-import type { Sharing } from './shared-call.ts';
+import type { SharedCallDeps } from './shared-call.ts';
 
 /** How often a replica announces itself: at first often, because replicas that start together must count each other. */
 const ANNOUNCE_EVERY_MS = { first: 2_000, last: 100_000 } as const;
@@ -38,7 +38,7 @@ export class Replicas {
   listed: readonly string[] = [];
   /** What the others call this replica. Unique, even if two were given the same name. */
   readonly name: string;
-  readonly #options: Pick<Sharing, 'names' | 'clock' | 'random' | 'diagnostics'>;
+  readonly #options: Pick<SharedCallDeps, 'names' | 'clock' | 'random' | 'diagnostics'>;
   #counts = 0;
   /** Whether the last announcement was dated: before the first reply, the server's time is unknown. */
   #isDated = false;
@@ -48,7 +48,7 @@ export class Replicas {
   #timer: Timer | undefined;
 
   /** @param called the first part of its name. */
-  constructor(options: Pick<Sharing, 'names' | 'clock' | 'random' | 'diagnostics'>, called = 'replica') {
+  constructor(options: Pick<SharedCallDeps, 'names' | 'clock' | 'random' | 'diagnostics'>, called = 'replica') {
     this.#options = options;
     this.name = `${called}-${randomBytes(5).toString('hex')}`;
   }

@@ -26,8 +26,8 @@ import { openFailure, sealFailure } from './stored-failure.ts';
 import { issuedTokenFrom, openToken, sealToken } from './stored-token.ts';
 import type { Wakeups, Watch } from './wakeups.ts';
 
-/** What all calls of a replica have in common. */
-export interface Sharing {
+/** What the calls of a replica share. */
+export interface SharedCallDeps {
   readonly source: TokenSource;
   readonly link: RedisLink;
   readonly wakeups: Wakeups;
@@ -63,7 +63,7 @@ const DEFAULT_TIMEOUT_MS = 30_000;
 export class SharedCall {
   /** Holds the lease. A replica may have several calls for one owner, of different generations. */
   readonly #id = randomBytes(12).toString('base64url');
-  readonly #sharing: Sharing;
+  readonly #deps: SharedCallDeps;
   /** The name of the owner's record. */
   readonly #name: string;
   readonly #accessKey: string;
@@ -84,15 +84,15 @@ export class SharedCall {
   #unusable = 0;
   #turn: Turn | undefined;
 
-  constructor(sharing: Sharing, name: string, accessKey: string, request: TokenRequest) {
-    this.#sharing = sharing;
+  constructor(deps: SharedCallDeps, name: string, accessKey: string, request: TokenRequest) {
+    this.#deps = deps;
     this.#name = name;
     this.#accessKey = accessKey;
     this.#request = request;
     // News of the owner counts from now on.
-    sharing.known.remember(name, accessKey);
-    this.#watch = sharing.wakeups.watch(name, request.signal);
-    this.#startedMs = sharing.clock.monotonic();
+    deps.known.remember(name, accessKey);
+    this.#watch = deps.wakeups.watch(name, request.signal);
+    this.#startedMs = deps.clock.monotonic();
     this.#heardMs = this.#startedMs;
   }
 
@@ -113,12 +113,12 @@ export class SharedCall {
 
   /** Returns undefined if the record must be read again. */
   async #read(): Promise<IssuedToken | undefined> {
-    const { clock, counts, sealer } = this.#sharing;
+    const { clock, counts, sealer } = this.#deps;
     const [readAtMs, askedAtMs] = [clock.monotonic(), clock.now()];
     const [what, now, first = '', second = ''] = (await this.#acquire()) ?? [];
     if (what !== undefined) {
       this.#heardMs = clock.monotonic();
-      this.#sharing.stoppedAtMs = undefined;
+      this.#deps.stoppedAtMs = undefined;
     }
     switch (what) {
       case 'token': {
@@ -145,7 +145,7 @@ export class SharedCall {
   }
 
   #acquire() {
-    const { link, wakeups, names, known, pace, leaseMs } = this.#sharing;
+    const { link, wakeups, names, known, pace, leaseMs } = this.#deps;
     const [name, { reason, rejected: refused }] = [this.#name, this.#request];
     this.#avoid = Math.max(this.#avoid, known.avoid(name, this.#request));
     const rejected = reason === 'rejected' ? known.generationOf(name, refused?.value) : 0;
@@ -166,7 +166,7 @@ export class SharedCall {
    * @param askedAtMs this replica's wall clock before it read the record.
    */
   #share(nowUs: number, generation: number, sealed: string, askedAtMs: number): IssuedToken | undefined {
-    const { sealer, known, link, clock, counts, diagnostics } = this.#sharing;
+    const { sealer, known, link, clock, counts, diagnostics } = this.#deps;
     const name = this.#name;
     this.#avoid = Math.max(this.#avoid, generation);
     const shared = openToken(sealer, sealContext('token', name, generation), sealed);
@@ -193,7 +193,7 @@ export class SharedCall {
   }
 
   async #follow(remainingMs: number, generation: number, readAtMs: number): Promise<IssuedToken | undefined> {
-    const { clock, leaseMs } = this.#sharing;
+    const { clock, leaseMs } = this.#deps;
     this.#leaveLine();
     if (generation !== this.#followed) {
       this.#followed = generation;
@@ -208,7 +208,7 @@ export class SharedCall {
 
   /** Requests a token: as the leader with its lease, which began at that time of the server, or as a fallback. */
   async #send(lease?: { readonly generation: number; readonly serverUs: number }): Promise<IssuedToken> {
-    const { source, link, sealer, known, clock, counts } = this.#sharing;
+    const { source, link, sealer, known, clock, counts } = this.#deps;
     counts[lease ? 'leader' : 'fallback']++;
     try {
       if (!lease) await this.#prepareToSend();
@@ -239,7 +239,7 @@ export class SharedCall {
     made: { generation: number; requestedAtUs: number; serverUs: number },
     isLeaseless: boolean,
   ): void {
-    const { sealer, link, names } = this.#sharing;
+    const { sealer, link, names } = this.#deps;
     const [name, { generation }] = [this.#name, made];
     const shared = sealToken(sealer, sealContext('token', name, generation), issued, this.#request, made);
     if (shared) {
@@ -250,11 +250,11 @@ export class SharedCall {
   }
 
   #release(failure: string): void {
-    void this.#sharing.link.run(this.#releaseWith(failure));
+    void this.#deps.link.run(this.#releaseWith(failure));
   }
 
   #releaseWith(failure: string): Operation {
-    return [RELEASE, this.#name, [this.#id, this.#sharing.names.channel, this.#name, failure]];
+    return [RELEASE, this.#name, [this.#id, this.#deps.names.channel, this.#name, failure]];
   }
 
   /**
@@ -263,7 +263,7 @@ export class SharedCall {
    * @param canRead returns earlier when the record may have changed.
    */
   async #prepareToSend(canRead = false): Promise<void> {
-    const { pace, clock } = this.#sharing;
+    const { pace, clock } = this.#deps;
     const { signal, timeoutMs = DEFAULT_TIMEOUT_MS } = this.#request;
     this.#turn ??= pace?.enter();
     while (this.#turn && !this.#turn.isNow) {
@@ -279,7 +279,7 @@ export class SharedCall {
   }
 
   #leaveLine(): void {
-    if (this.#turn) this.#sharing.pace?.leave(this.#turn);
+    if (this.#turn) this.#deps.pace?.leave(this.#turn);
     this.#turn = undefined;
   }
 
@@ -288,9 +288,9 @@ export class SharedCall {
    * second. All replicas of the fleet get here at the same moment.
    */
   async #spread(): Promise<void> {
-    const { clock, random, stoppedAtMs } = this.#sharing;
+    const { clock, random, stoppedAtMs } = this.#deps;
     const nowMs = clock.monotonic();
-    this.#sharing.stoppedAtMs ??= nowMs;
+    this.#deps.stoppedAtMs ??= nowMs;
     const leftMs = Math.min(stoppedAtMs ?? 0, this.#heardMs) + MAX_DELAY_MS - nowMs;
     if (stoppedAtMs !== undefined && leftMs > 0) await this.#watch.sleep(random() * leftMs);
   }

@@ -16,7 +16,7 @@ import { Pace } from './pace.ts';
 import { RedisLink } from './redis-link.ts';
 import { Replicas } from './replicas.ts';
 import { Sealer } from './sealing.ts';
-import { SharedCall, type Sharing } from './shared-call.ts';
+import { SharedCall, type SharedCallDeps } from './shared-call.ts';
 import { Wakeups } from './wakeups.ts';
 
 /** How long after its token request was sent a report of a recovery is accepted: twice the default `requestTimeoutMs`. */
@@ -92,7 +92,7 @@ export interface FleetMembers {
 export class SharedTokens implements TokenSource {
   /** Where the shared source's tokens may be sent. */
   readonly origin?: string | undefined;
-  readonly #sharing: Sharing;
+  readonly #deps: SharedCallDeps;
   readonly #replicas: Replicas;
   readonly #ownIdentity: SharedTokensOptions['identity'];
   #news: SourceNews | undefined;
@@ -126,7 +126,7 @@ export class SharedTokens implements TokenSource {
     const intervalMs = () => (replicas.assumed * 1_000) / (requestsPerSecond ?? Infinity);
     const pace = requestsPerSecond === undefined ? undefined : new Pace(clock, intervalMs);
     const counts = { shared: 0, leader: 0, fallback: 0, refused: 0 };
-    this.#sharing = { source, link, wakeups, names, sealer, known, pace, leaseMs, clock, random, counts, diagnostics };
+    this.#deps = { source, link, wakeups, names, sealer, known, pace, leaseMs, clock, random, counts, diagnostics };
     const origin = property(source, 'origin');
     if (typeof origin === 'string') this.origin = origin;
     this.#replicas = replicas;
@@ -136,7 +136,7 @@ export class SharedTokens implements TokenSource {
 
   /** Returns another replica's token of this owner, or requests one for all replicas. */
   async requestToken(accessKey: string, request: TokenRequest): Promise<IssuedToken> {
-    const { source, names, counts, diagnostics } = this.#sharing;
+    const { source, names, counts, diagnostics } = this.#deps;
     let name: string;
     try {
       name = names.ofOwner(await this.identity(), accessKey);
@@ -148,13 +148,13 @@ export class SharedTokens implements TokenSource {
       return source.requestToken(accessKey, request);
     }
     this.#replicas.announce();
-    return new SharedCall(this.#sharing, name, accessKey, request).obtain();
+    return new SharedCall(this.#deps, name, accessKey, request).obtain();
   }
 
   /** The option `identity`, or else that of the shared source: keeps different clients apart. */
   identity(): string | Promise<string> {
     const own = this.#ownIdentity;
-    return typeof own === 'function' ? own() : (own ?? this.#sharing.source.identity?.() ?? '');
+    return typeof own === 'function' ? own() : (own ?? this.#deps.source.identity?.() ?? '');
   }
 
   /** Who is in the fleet, as this replica knows it. */
@@ -168,12 +168,12 @@ export class SharedTokens implements TokenSource {
    */
   listen(news: SourceNews): void {
     this.#news = news;
-    this.#sharing.known.isKept = (accessKey) => news.isKept(accessKey);
+    this.#deps.known.isKept = (accessKey) => news.isKept(accessKey);
   }
 
   /** Returns plain numbers, without secrets. Takes the same time however many owners there are. */
   stats(): SharingStats {
-    const { link, counts, diagnostics } = this.#sharing;
+    const { link, counts, diagnostics } = this.#deps;
     const sharing = link.isAvailable && this.#isIdentified;
     const { count: replicas, name: replica } = this.#replicas;
     return { sharing, ...counts, ...diagnostics.counts, replicas, replica };
@@ -185,7 +185,7 @@ export class SharedTokens implements TokenSource {
    * has one.
    */
   async close(): Promise<void> {
-    const { wakeups, link, source } = this.#sharing;
+    const { wakeups, link, source } = this.#deps;
     await wakeups.close();
     this.#replicas.leave();
     await link.idle();
@@ -194,7 +194,7 @@ export class SharedTokens implements TokenSource {
 
   /** A message that is not a wake-up: news of an owner. Ignores messages of replicas with another naming key. */
   #onMessage(message: string): void {
-    const { names, known, link, clock } = this.#sharing;
+    const { names, known, link, clock } = this.#deps;
     const [name = '', news, generationText, proof] = message.split(' ');
     const generation = Number(generationText);
     const accessKey = known.accessKeyOf(name);
