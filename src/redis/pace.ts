@@ -1,22 +1,20 @@
 /**
- * This replica's share of a quota: its send times are spaced by the quota divided by the number of replicas, without bursts.
- * Calls take them in order.
+ * Keeps this replica to its share of a quota: spaces requests by the number of replicas divided by the quota, without bursts, in
+ * the order of the calls.
  */
 
 import { type Clock, startTimer, stopTimer, type Timer } from '../clock.ts';
 
-/** One call's place in the line for a send time. */
-export interface Turn {
-  /** Whether the call may send its request as far as the quota is concerned. */
-  isNow: boolean;
-  /** Called when the send time has come. */
-  onCome(): void;
+/** One call's permit to send, granted when its send time comes. */
+export interface Permit {
+  isGranted: boolean;
+  onGrant(): void;
 }
 
-export class Pace {
+export class QuotaPacer {
   readonly #clock: Clock;
   readonly #intervalMs: () => number;
-  readonly #line = new Set<Turn>();
+  readonly #line = new Set<Permit>();
   #nextAtMs = Number.NEGATIVE_INFINITY;
   #timer: Timer | undefined;
 
@@ -26,32 +24,32 @@ export class Pace {
     this.#intervalMs = intervalMs;
   }
 
-  /** Joins the end of the line. The send time may be now. */
-  enter(): Turn {
-    const turn: Turn = { isNow: false, onCome: () => {} };
-    this.#line.add(turn);
+  /** Joins the end of the line. The permit may be granted at once. */
+  enter(): Permit {
+    const permit: Permit = { isGranted: false, onGrant: () => {} };
+    this.#line.add(permit);
     this.#serve();
-    return turn;
+    return permit;
   }
 
-  /** The call sends no request after all. The next one in the line has its send time. */
-  leave(turn: Turn): void {
-    if (!this.#line.delete(turn)) this.#nextAtMs = Number.NEGATIVE_INFINITY;
+  /** The call sends no request after all: its send time passes to the next call in the line. */
+  leave(permit: Permit): void {
+    if (!this.#line.delete(permit)) this.#nextAtMs = Number.NEGATIVE_INFINITY;
     this.#serve();
   }
 
   #serve(): void {
     stopTimer(this.#timer);
-    for (const turn of this.#line) {
+    for (const permit of this.#line) {
       const nowMs = this.#clock.monotonic();
       if (nowMs < this.#nextAtMs) {
         this.#timer = startTimer(this.#clock, () => this.#serve(), this.#nextAtMs - nowMs);
         return;
       }
       this.#nextAtMs = nowMs + this.#intervalMs();
-      this.#line.delete(turn);
-      turn.isNow = true;
-      turn.onCome();
+      this.#line.delete(permit);
+      permit.isGranted = true;
+      permit.onGrant();
     }
   }
 }

@@ -18,7 +18,7 @@ import { type IssuedToken, readIssued, type TokenRequest, type TokenSource } fro
 import type { SharingDiagnostics } from './diagnostics.ts';
 import { type KnownTokens, unwanted } from './known-tokens.ts';
 import type { Names } from './names.ts';
-import type { Pace, Turn } from './pace.ts';
+import type { Permit, QuotaPacer } from './pace.ts';
 import { ACQUIRE, PUBLISH, RELEASE } from './record-scripts.ts';
 import { type Operation, type RedisLink, type Reply, SILENCE_MS } from './redis-link.ts';
 import { type Sealer, sealContext } from './sealing.ts';
@@ -35,7 +35,7 @@ export interface SharedCallDeps {
   readonly sealer: Sealer;
   readonly known: KnownTokens;
   /** Undefined without a quota. */
-  readonly pace: Pace | undefined;
+  readonly pacer: QuotaPacer | undefined;
   readonly leaseMs: number;
   readonly clock: Clock;
   readonly random: () => number;
@@ -82,7 +82,7 @@ export class SharedCall {
   #leases = 0;
   /** Tokens in the record that this replica could not use. */
   #unusable = 0;
-  #turn: Turn | undefined;
+  #permit: Permit | undefined;
 
   constructor(deps: SharedCallDeps, name: string, accessKey: string, request: TokenRequest) {
     this.#deps = deps;
@@ -145,13 +145,13 @@ export class SharedCall {
   }
 
   #acquire() {
-    const { link, wakeups, names, known, pace, leaseMs } = this.#deps;
+    const { link, wakeups, names, known, pacer, leaseMs } = this.#deps;
     const [name, { reason, rejected: refused }] = [this.#name, this.#request];
     this.#avoid = Math.max(this.#avoid, known.avoid(name, this.#request));
     const rejected = reason === 'rejected' ? known.generationOf(name, refused?.value) : 0;
     // A follower joins the line only once nobody holds the lease.
-    if (this.#followed === 0) this.#turn ??= pace?.enter();
-    const maySend = pace === undefined || this.#turn?.isNow === true;
+    if (this.#followed === 0) this.#permit ??= pacer?.enter();
+    const maySend = pacer === undefined || this.#permit?.isGranted === true;
     const args = [this.#id, maySend ? leaseMs : 0, this.#avoid, rejected, this.#followed, wakeups.mode];
     if (rejected > 0) args.push(names.channel, name, names.proofOf('rejected', name, rejected));
     // Nobody waits for a refresh. A lease that is granted too late would have no leader.
@@ -229,7 +229,7 @@ export class SharedCall {
       this.#release(context ? sealFailure(sealer, context, thrown) : '');
       throw thrown;
     } finally {
-      this.#turn = undefined;
+      this.#permit = undefined;
     }
   }
 
@@ -263,24 +263,24 @@ export class SharedCall {
    * @param canRead returns earlier when the record may have changed.
    */
   async #prepareToSend(canRead = false): Promise<void> {
-    const { pace, clock } = this.#deps;
+    const { pacer, clock } = this.#deps;
     const { signal, timeoutMs = DEFAULT_TIMEOUT_MS } = this.#request;
-    this.#turn ??= pace?.enter();
-    while (this.#turn && !this.#turn.isNow) {
+    this.#permit ??= pacer?.enter();
+    while (this.#permit && !this.#permit.isGranted) {
       const nowMs = clock.monotonic();
       const leftMs = this.#startedMs + timeoutMs * QUOTA_SHARE - nowMs;
       if (leftMs <= 0) throw new OwnerTokenError('queue_timeout', QUOTA_USED_UP);
       this.#request.yieldPlace?.();
-      this.#turn.onCome = this.#watch.wake;
+      this.#permit.onGrant = this.#watch.wake;
       await this.#watch.next(leftMs, nowMs);
       signal.throwIfAborted();
-      if (canRead && !this.#turn.isNow) return;
+      if (canRead && !this.#permit.isGranted) return;
     }
   }
 
   #leaveLine(): void {
-    if (this.#turn) this.#deps.pace?.leave(this.#turn);
-    this.#turn = undefined;
+    if (this.#permit) this.#deps.pacer?.leave(this.#permit);
+    this.#permit = undefined;
   }
 
   /**

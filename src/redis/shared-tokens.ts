@@ -12,7 +12,7 @@ import { SharingDiagnostics } from './diagnostics.ts';
 import { KnownTokens } from './known-tokens.ts';
 import { Names, namingKeyFrom } from './names.ts';
 import { checkSharedTokensOptions, type SharedTokensOptions } from './options.ts';
-import { Pace } from './pace.ts';
+import { QuotaPacer } from './pace.ts';
 import { RedisLink } from './redis-link.ts';
 import { Replicas } from './replicas.ts';
 import { Sealer } from './sealing.ts';
@@ -124,9 +124,9 @@ export class SharedTokens implements TokenSource {
       },
     });
     const intervalMs = () => (replicas.assumed * 1_000) / (requestsPerSecond ?? Infinity);
-    const pace = requestsPerSecond === undefined ? undefined : new Pace(clock, intervalMs);
+    const pacer = requestsPerSecond === undefined ? undefined : new QuotaPacer(clock, intervalMs);
     const counts = { shared: 0, leader: 0, fallback: 0, refused: 0 };
-    this.#deps = { source, link, wakeups, names, sealer, known, pace, leaseMs, clock, random, counts, diagnostics };
+    this.#deps = { source, link, wakeups, names, sealer, known, pacer, leaseMs, clock, random, counts, diagnostics };
     const origin = property(source, 'origin');
     if (typeof origin === 'string') this.origin = origin;
     this.#replicas = replicas;
