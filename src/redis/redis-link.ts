@@ -47,13 +47,13 @@ export interface RedisLinkOptions {
   /** An operation that writes, to find out whether Redis is back, and what to do with its reply. */
   probe: { operation(): Operation; onReply(reply: Reply): void };
   /** Called when Redis becomes unavailable, and when it is available again. */
-  onChange(trouble: Trouble | undefined): void;
+  onChange(failure: RedisFailure | undefined): void;
   /** Called when the server's clock is behind the fleet's time. */
   onBehind(behindMs: number): void;
 }
 
 /** Why Redis is unavailable, and the code of the server's error reply, such as `MISCONF`, if it was one. */
-export interface Trouble {
+export interface RedisFailure {
   readonly trouble: RedisTrouble;
   readonly redisCode?: string | undefined;
 }
@@ -121,16 +121,16 @@ export class RedisLink {
     const isReady = port.isReady?.();
     if (isReady) this.#wasReady = true;
     // A client that was never ready may still be connecting, so the deadline decides. Some receive replies before they are ready.
-    if (isReady === false && this.#wasReady) return this.#failed({ trouble: 'connection' }, isProbe);
+    if (isReady === false && this.#wasReady) return this.#openCircuit({ trouble: 'connection' }, isProbe);
     const answer = this.#answerTo(operation);
     const inTime = within(answer, deadlineMs, clock, SILENCE_MS);
     this.#pending.add(inTime);
     const outcome = (await inTime) ?? TIMEOUT;
     this.#pending.delete(inTime);
     if (!('trouble' in outcome)) return outcome;
-    if (isProbe || outcome !== TIMEOUT) return this.#failed(outcome, isProbe);
+    if (isProbe || outcome !== TIMEOUT) return this.#openCircuit(outcome, isProbe);
     void within(answer, Math.max(0, SILENCE_MS - deadlineMs), clock, SILENCE_MS).then((later = TIMEOUT) => {
-      if ('trouble' in later) this.#failed(later, false);
+      if ('trouble' in later) this.#openCircuit(later, false);
     });
     void answer.then((late) => {
       const undoing = 'trouble' in late ? undefined : undo?.(late);
@@ -139,7 +139,7 @@ export class RedisLink {
     return undefined;
   }
 
-  async #answerTo([script, key, args]: Operation): Promise<Reply | Trouble> {
+  async #answerTo([script, key, args]: Operation): Promise<Reply | RedisFailure> {
     const { port, clock } = this.#options;
     try {
       const sentMs = clock.monotonic();
@@ -149,21 +149,21 @@ export class RedisLink {
       this.time.sample(Number(reply[1]), sentMs, this.heardAtMs);
       return reply;
     } catch (error) {
-      return troubleOf(error);
+      return classifyError(error);
     }
   }
 
-  #failed(outcome: Trouble, isProbe: boolean): undefined {
+  #openCircuit(failure: RedisFailure, isProbe: boolean): undefined {
     const { clock, random, onChange } = this.#options;
     const wasAvailable = this.isAvailable;
     if (!wasAvailable && !isProbe) return;
-    const pauseMs = PAUSE_MS[outcome.trouble === 'connection' ? 'connection' : 'other'];
+    const pauseMs = PAUSE_MS[failure.trouble === 'connection' ? 'connection' : 'other'];
     this.#openUntilMs = clock.monotonic() + pauseMs * (0.5 + random() / 2);
-    if (wasAvailable) onChange(outcome);
+    if (wasAvailable) onChange(failure);
   }
 }
 
-const TIMEOUT: Trouble = { trouble: 'timeout' };
+const TIMEOUT: RedisFailure = { trouble: 'timeout' };
 
 /** A reply as strings: some clients give numbers and buffers. Undefined for anything that the scripts do not return. */
 function replyOf(raw: unknown): Reply | undefined {
@@ -184,7 +184,7 @@ const ERROR_REPLIES: readonly (readonly [RegExp, RedisTrouble])[] = [
 const CODE = /^-?(?!E[A-Z]{3,}\b)([A-Z]{2,20})\b/;
 
 /** Classifies an error: a server's error reply has a code; anything else is the connection. The rest of it may quote arguments. */
-function troubleOf(error: unknown): Trouble {
+function classifyError(error: unknown): RedisFailure {
   const message = error instanceof Error ? error.message : '';
   const [pattern, trouble] = ERROR_REPLIES.find(([each]) => each.test(message)) ?? [];
   const redisCode = pattern?.exec(message)?.[1]?.toUpperCase() ?? CODE.exec(message)?.[1];

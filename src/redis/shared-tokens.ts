@@ -117,7 +117,7 @@ export class SharedTokens implements TokenSource {
     const link = new RedisLink({
       ...common,
       probe: replicas,
-      onChange: (trouble) => diagnostics.report(trouble ? 'suspended' : 'resumed', trouble),
+      onChange: (failure) => diagnostics.report(failure ? 'suspended' : 'resumed', failure),
       onBehind: (behindMs) => {
         diagnostics.report('clock_behind', { behindMs });
         replicas.announce(true);
