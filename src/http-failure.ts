@@ -16,7 +16,7 @@
  * | unusable response | `invalid_response` |
  */
 
-import { isOutage, refusalOf } from './errors/oauth-error.ts';
+import { isOutage, refusalCodeOf } from './errors/oauth-error.ts';
 import type { OwnerTokenErrorCode } from './errors/owner-token-error.ts';
 import { property } from './own-property.ts';
 
@@ -56,7 +56,7 @@ export function describeFailure(
   { kind, status, oauthError, body, isChallenge }: HttpFailure,
   problem = 'it is too large, garbled or badly encoded',
 ): [code: OwnerTokenErrorCode, message: string] {
-  const refusal = refusalOf(oauthError);
+  const refusal = refusalCodeOf(oauthError);
   const responded = `${name} responded${status ? ` with ${status}` : ''}${oauthError ? ` (${oauthError})` : ''}`;
   if (kind === 'network') return ['endpoint_unavailable', `the connection to ${name} failed`];
   if (kind === 'tls') return ['endpoint_unavailable', `could not establish a secure connection to ${name}`];

@@ -3,7 +3,7 @@
  * attributed to its owner at first, see `failures/blame.ts`. Pure.
  */
 
-import { looksLikeOauthError, MAX_DESCRIPTION_LENGTH, plainDescription, refusalOf } from '../errors/oauth-error.ts';
+import { looksLikeOauthError, MAX_DESCRIPTION_LENGTH, plainDescription, refusalCodeOf } from '../errors/oauth-error.ts';
 import { codeInScope, type FailureScope, OwnerTokenError } from '../errors/owner-token-error.ts';
 import { describeFailure, type HttpFailure, isSuccess, kindOfError, retryAfterMsOf } from '../http-failure.ts';
 import { property } from '../own-property.ts';
@@ -126,7 +126,7 @@ function kindOf({ status, error }: ExchangeResult, problem: string | undefined):
 export function oauthErrorOf(body: unknown, sent: SentValues): string | undefined {
   const error = property(body, 'error');
   if (!looksLikeOauthError(error)) return undefined;
-  if (refusalOf(error)) return error;
+  if (refusalCodeOf(error)) return error;
   return sent.contain(error) || sent.areRepeatedIn(error) ? undefined : error;
 }
 

@@ -15,7 +15,7 @@ const CLIENT_REFUSALS: readonly unknown[] = [
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */
-export function refusalOf(oauthError: string | undefined): 'owner_refused' | 'client_refused' | undefined {
+export function refusalCodeOf(oauthError: string | undefined): 'owner_refused' | 'client_refused' | undefined {
   if (OWNER_REFUSALS.includes(oauthError)) return 'owner_refused';
   return CLIENT_REFUSALS.includes(oauthError) ? 'client_refused' : undefined;
 }

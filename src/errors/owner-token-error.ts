@@ -6,7 +6,7 @@
 
 import { properties } from '../own-property.ts';
 import { hasInstance } from './brand.ts';
-import { looksLikeOauthError, plainDescription, refusalOf } from './oauth-error.ts';
+import { looksLikeOauthError, plainDescription, refusalCodeOf } from './oauth-error.ts';
 import { ScrubbedCause } from './scrubbed-cause.ts';
 
 /**
@@ -156,7 +156,7 @@ interface Branded {
 }
 
 /** What a failure says of others than its owner. */
-export interface Evidence {
+export interface Escalation {
   /** The scope that it escalates to; `owner` if it can only be the owner's own. */
   readonly scope: FailureScope;
   /** Whether the source put it there on purpose, so that it needs no further evidence. */
@@ -242,10 +242,10 @@ export class OwnerTokenError extends Error {
    *
    * @internal
    */
-  static evidenceOf(error: OwnerTokenError): Evidence {
+  static escalationOf(error: OwnerTokenError): Escalation {
     const { isScopeGiven: isGiven } = (error as unknown as { [BRAND]: Branded })[BRAND];
     if (isGiven) return { scope: error.failureScope as FailureScope, isGiven };
-    const isOwners = refusalOf(error.oauthError) === 'owner_refused';
+    const isOwners = refusalCodeOf(error.oauthError) === 'owner_refused';
     return { scope: (!isOwners && ERRORS[error.code].escalatesTo) || 'owner', isGiven };
   }
 
@@ -256,7 +256,7 @@ export class OwnerTokenError extends Error {
    * @internal
    */
   static restated(error: OwnerTokenError, changes: Restatement): OwnerTokenError {
-    const failureScope = OwnerTokenError.evidenceOf(error).isGiven ? error.failureScope : undefined;
+    const failureScope = OwnerTokenError.escalationOf(error).isGiven ? error.failureScope : undefined;
     const { message, failureScope: wanted }: Restatement = properties(changes, RESTATED_NAMES) as object;
     const code = wanted ? codeInScope(error.code, wanted) : error.code;
     return new OwnerTokenError(code, message ?? error.message, { ...error, failureScope, ...changes });

@@ -108,7 +108,7 @@ type Failed<O> = Extract<BlameEvent<O>, { kind: 'failed' }>;
 function requestFailed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): BlameStep {
   const { error, owner, ownerFailures, number, jitter } = event;
   const { state } = blame;
-  const { scope, isGiven } = OwnerTokenError.evidenceOf(error);
+  const { scope, isGiven } = OwnerTokenError.escalationOf(error);
   if (scope === 'owner' || state.phase === 'open') return NOTHING;
   if (isGiven) return open(blame, error, jitter, nowMs);
   if (ownerFailures > 0 || number <= blame.newestSuccess) return NOTHING;
@@ -160,7 +160,7 @@ function due<O>(blame: Blame<O>, isAwaited: boolean): BlameStep {
 function trialFailed<O>(blame: Blame<O>, { error, jitter }: Failed<O>, nowMs: number): BlameStep {
   const { state } = blame;
   if (state.phase === 'closed') return NOTHING;
-  const { scope, isGiven } = OwnerTokenError.evidenceOf(error);
+  const { scope, isGiven } = OwnerTokenError.escalationOf(error);
   if (scope === 'owner') return trust(blame, nowMs);
   state.outstanding = Math.max(0, state.outstanding - 1);
   if (state.phase === 'open' || isGiven) return open(blame, error, jitter, nowMs);
@@ -222,7 +222,7 @@ function forget<O>({ state, canaries }: Blame<O>, owner: O): BlameStep {
 function open<O>(blame: Blame<O>, error: OwnerTokenError, jitter: number, nowMs: number): BlameStep {
   const { state, canaries, ranges } = blame;
   const before = state.phase === 'open' ? state : undefined;
-  const scope: WiderScope = OwnerTokenError.evidenceOf(error).scope === 'client' ? 'client' : 'endpoint';
+  const scope: WiderScope = OwnerTokenError.escalationOf(error).scope === 'client' ? 'client' : 'endpoint';
   const count = before?.circuit.scope === scope ? before.circuit.count + 1 : 1;
   const pause = circuitPause(scope, error, count, canaries.length > 0, ranges, nowMs, jitter);
   const circuit: Circuit = { scope, sinceMs: before?.circuit.sinceMs ?? nowMs, ...pause };

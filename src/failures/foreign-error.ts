@@ -14,7 +14,7 @@
  * could be an echo of a secret that only the source knows.
  */
 
-import { isOutage, refusalOf } from '../errors/oauth-error.ts';
+import { isOutage, refusalCodeOf } from '../errors/oauth-error.ts';
 import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import {
   describeFailure,
@@ -105,7 +105,7 @@ const isRead = (body: unknown) => typeof body === 'string' || (isObject(body) &&
 
 function oauthErrorIn(holder: object): string | undefined {
   const codes = ['error', 'errorCode', 'oauth2Code'].map((name) => property(holder, name));
-  return codes.filter((code) => typeof code === 'string').find((code) => refusalOf(code) || isOutage(code));
+  return codes.filter((code) => typeof code === 'string').find((code) => refusalCodeOf(code) || isOutage(code));
 }
 
 /** An iterator may be endless. */

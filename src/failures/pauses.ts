@@ -94,7 +94,7 @@ export function ownerPause(
 }
 
 function ownerRange(error: OwnerTokenError, { owner, endpoint }: PauseRanges): PauseRange {
-  if (OwnerTokenError.evidenceOf(error).scope !== 'endpoint') return owner;
+  if (OwnerTokenError.escalationOf(error).scope !== 'endpoint') return owner;
   return {
     baseMs: Math.min(owner.baseMs, TRANSIENT_BASE_MS),
     capMs: Math.min(owner.capMs, Math.max(owner.baseMs, endpoint.capMs)),

@@ -156,7 +156,7 @@ function resendOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent
 /** A failure gets the circuit's scope if it opened the circuit, or happened meanwhile and may have the same cause. */
 function scopeOf<O>(blame: Blame<O>, event: FailedEvent<O>): FailureScope {
   const circuit = circuitOf(blame);
-  const { scope, isGiven } = OwnerTokenError.evidenceOf(event.error);
+  const { scope, isGiven } = OwnerTokenError.escalationOf(event.error);
   if (isGiven) return scope;
   if (scope === 'owner' || !circuit) return 'owner';
   const isEvidence = event.isTrial || (event.ownerFailures === 0 && event.number > blame.newestSuccess);
@@ -170,7 +170,7 @@ function pauseOf<O>(
   scope: FailureScope,
   nowMs: number,
 ): Pause | undefined {
-  const concernsOwner = OwnerTokenError.evidenceOf(error).scope === 'owner';
+  const concernsOwner = OwnerTokenError.escalationOf(error).scope === 'owner';
   if (isTrial && !concernsOwner) return undefined;
   if (scope !== 'owner' && canaries.length > 0) return undefined;
   const known = scope === 'owner' ? error : OwnerTokenError.restated(error, { failureScope: scope });

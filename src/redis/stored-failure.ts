@@ -20,7 +20,7 @@ export function sealFailure(sealer: Sealer, context: string, thrown: unknown): s
   const { code, status, oauthError, retryAfterMs } = error;
   if (error.failureScope === undefined || saysNothing(error)) return '';
   // A scope that the source did not set is left out: each registry decides what the failure means.
-  const failureScope = OwnerTokenError.evidenceOf(error).isGiven ? error.failureScope : undefined;
+  const failureScope = OwnerTokenError.escalationOf(error).isGiven ? error.failureScope : undefined;
   const wire: WireFailure = { code, failureScope, status, oauthError, retryAfterMs };
   return sealer.seal(wire, context) ?? '';
 }

@@ -22,7 +22,7 @@ function errorFor({ body, problem, ...result }: Failed, options: Partial<Classif
 /** Code, the scope that the failure may escalate to, and whether `classifyFailure` gave it. */
 function classified(failed: Failed, options?: Partial<ClassifyOptions>): unknown[] {
   const error = errorFor(failed, options);
-  const { scope, isGiven } = OwnerTokenError.evidenceOf(error);
+  const { scope, isGiven } = OwnerTokenError.escalationOf(error);
   expect(error.failureScope).toBe(isGiven ? scope : 'owner');
   return [error.code, scope, isGiven];
 }

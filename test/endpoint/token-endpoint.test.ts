@@ -255,7 +255,7 @@ describe('a function of the user’s that fails', () => {
       for (const call of [made.requestToken('key'), made.identity()]) {
         const error = await failureOf(call);
         expect(error).toMatchObject({ code: 'source_failed', message: `clientSecret() ${problem}` });
-        expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: 'client', isGiven: false });
+        expect(OwnerTokenError.escalationOf(error)).toEqual({ scope: 'client', isGiven: false });
       }
     },
   );

@@ -31,7 +31,7 @@ describe('the meaning of a code', () => {
   ] as const)('%s stops %s, and may escalate to %s', (code, failureScope, scope, retryable) => {
     const error = new OwnerTokenError(code, 'why');
     expect(error).toMatchObject({ name: 'OwnerTokenError', code, message: 'why', failureScope, retryable });
-    expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope, isGiven: false });
+    expect(OwnerTokenError.escalationOf(error)).toEqual({ scope, isGiven: false });
   });
 
   it('is told for every code', () => {
@@ -62,7 +62,7 @@ describe('the meaning of a code', () => {
   it.each(['owner', 'client', 'endpoint'] as const)('says what a given scope says: %s', (failureScope) => {
     const error = new OwnerTokenError('endpoint_unavailable', '', { failureScope, oauthError: 'invalid_grant' });
     expect(error.failureScope).toBe(failureScope);
-    expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: failureScope, isGiven: true });
+    expect(OwnerTokenError.escalationOf(error)).toEqual({ scope: failureScope, isGiven: true });
   });
 });
 
@@ -143,13 +143,13 @@ describe('an error', () => {
     const timeout = new OwnerTokenError('endpoint_unavailable', '');
     const again = OwnerTokenError.restated(timeout, {});
     expect(again.failureScope).toBe('owner');
-    expect(OwnerTokenError.evidenceOf(again)).toEqual({ scope: 'endpoint', isGiven: false });
+    expect(OwnerTokenError.escalationOf(again)).toEqual({ scope: 'endpoint', isGiven: false });
     const escalated = OwnerTokenError.restated(timeout, { failureScope: 'client' });
     expect(escalated).toMatchObject({ code: 'client_refused', failureScope: 'client' });
-    expect(OwnerTokenError.evidenceOf(escalated)).toEqual({ scope: 'client', isGiven: true });
+    expect(OwnerTokenError.escalationOf(escalated)).toEqual({ scope: 'client', isGiven: true });
     const onPurpose = OwnerTokenError.restated(OwnerTokenError.restated(timeout, { failureScope: 'owner' }), {});
     expect(onPurpose).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'owner' });
-    expect(OwnerTokenError.evidenceOf(onPurpose)).toEqual({ scope: 'owner', isGiven: true });
+    expect(OwnerTokenError.escalationOf(onPurpose)).toEqual({ scope: 'owner', isGiven: true });
     expect(OwnerTokenError.restated(new OwnerTokenError('closed', ''), {}).failureScope).toBeUndefined();
   });
 });

@@ -22,7 +22,7 @@ it('what a source threw stays what it is if it is one of ours, but is the ownerâ
     failedAtMs: now.wallMs,
     retryAtMs: undefined,
   });
-  expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
+  expect(OwnerTokenError.escalationOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
 });
 
 it('what a source threw has the access key redacted in its description too', () => {

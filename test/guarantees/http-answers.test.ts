@@ -95,7 +95,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       service.next(status(200, body, { 'content-type': 'application/json' }));
       const error = await failureOf(endpoint(transport).requestToken('key'));
       expect(error).toMatchObject({ code: 'invalid_response', failureScope: 'owner', status: 200 });
-      expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
+      expect(OwnerTokenError.escalationOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
       expect(error.message).not.toMatch(/maintenance|Evil|xxx/);
     });
   });
@@ -137,7 +137,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       expect(seen.map((failed) => failed.kind)).toEqual([kind]);
       const code = kind === 'body' ? 'invalid_response' : 'endpoint_unavailable';
       expect(error).toMatchObject({ code, failureScope: 'owner' });
-      expect(OwnerTokenError.evidenceOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
+      expect(OwnerTokenError.escalationOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
       expect(service.calls).toHaveLength(1);
       expect(await endpoint(transport).requestToken('key')).toHaveProperty('token');
     });

@@ -436,7 +436,7 @@ describe('failures', () => {
       fleet.source.call(0).fail(original);
       await fleet.pass(600);
       const error = calls[1]?.error as OwnerTokenError;
-      expect(OwnerTokenError.evidenceOf(error)).toEqual(OwnerTokenError.evidenceOf(original));
+      expect(OwnerTokenError.escalationOf(error)).toEqual(OwnerTokenError.escalationOf(original));
     },
   );
 
