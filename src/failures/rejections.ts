@@ -9,7 +9,7 @@
  * | (none) | the token | replacing | (none) | (none) |
  * | replacing | a newer token, or this one if that takes too long | no change | kept, until now | unproven |
  * | unproven | the token | kept, or replacing if it comes late | (none) | (none) |
- * | kept | the token | no change, then replacing after its time | the row ends | unproven |
+ * | kept | the token | no change, then replacing after its time | the streak ends | unproven |
  *
  * A newer token whose request was sent before the first rejection proves nothing: its state is (none).
  */
@@ -22,11 +22,11 @@ import { doubled, type Pause } from './pauses.ts';
 /** All times are on the monotonic clock. */
 export type RejectionState = Replacing | Kept | Unproven;
 
-/** Tokens rejected in a row, each soon after it arrived: a pause of replacements that refuses no call. */
-type Row = { readonly row: Pause | undefined };
+/** Tokens rejected in a row, each soon after it arrived. A pause between replacements, which refuses no call. */
+type Streak = { readonly streak: Pause | undefined };
 
 /** The token was rejected: calls wait for a newer one. */
-interface Replacing extends Row {
+interface Replacing extends Streak {
   readonly kind: 'replacing';
   readonly firstRejectedAtMs: number;
   /** How old the token was when it was rejected; undefined if an operator wants it replaced. */
@@ -34,14 +34,14 @@ interface Replacing extends Row {
 }
 
 /** The token was rejected, but is given out. */
-interface Kept extends Row {
+interface Kept extends Streak {
   readonly kind: 'kept';
   readonly firstRejectedAtMs: number;
   readonly untilMs: number;
 }
 
 /** The token replaced a rejected one, and no call with it has been accepted or rejected yet. */
-interface Unproven extends Row {
+interface Unproven extends Streak {
   readonly kind: 'unproven';
   readonly arrivedAtMs: number;
   /** What it replaced. If a call with the new token is accepted, the fault was that token's. */
@@ -78,27 +78,30 @@ export function afterRejection(state: RejectionState | undefined, rejection: Rej
   const { now, ageMs, elsewhere } = rejection;
   const nowMs = now.monotonicMs;
   if (elsewhere && state && state.kind !== 'replacing') {
-    return { kind: 'replacing', row: state.row, firstRejectedAtMs: nowMs, ageMs };
+    return { kind: 'replacing', streak: state.streak, firstRejectedAtMs: nowMs, ageMs };
   }
   switch (state?.kind) {
     case undefined:
-      return { kind: 'replacing', row: undefined, firstRejectedAtMs: nowMs, ageMs };
+      return { kind: 'replacing', streak: undefined, firstRejectedAtMs: nowMs, ageMs };
     case 'replacing':
       return state;
     case 'kept':
       return nowMs < state.untilMs ? state : { ...state, kind: 'replacing', ageMs };
     case 'unproven': {
-      const row = extendedRow(state, rejection);
-      if (!row) return { kind: 'replacing', row: undefined, firstRejectedAtMs: nowMs, ageMs };
-      return { kind: 'kept', row, firstRejectedAtMs: nowMs, untilMs: row.retryAtMonotonicMs };
+      const streak = extendedStreak(state, rejection);
+      if (!streak) return { kind: 'replacing', streak: undefined, firstRejectedAtMs: nowMs, ageMs };
+      return { kind: 'kept', streak, firstRejectedAtMs: nowMs, untilMs: streak.retryAtMonotonicMs };
     }
   }
 }
 
-/** The row with one more token; undefined if the token has lasted too long to belong to it. */
-function extendedRow({ row, arrivedAtMs }: Unproven, { now, hasAccepts, capMs, slot }: Rejection): Pause | undefined {
+/** The streak with one more token; undefined if the token lasted too long to belong to it. */
+function extendedStreak(
+  { streak, arrivedAtMs }: Unproven,
+  { now, hasAccepts, capMs, slot }: Rejection,
+): Pause | undefined {
   const heldForMs = now.monotonicMs - arrivedAtMs;
-  const count = (row?.count ?? 0) + 1;
+  const count = (streak?.count ?? 0) + 1;
   const keptForMs = doubled(count, FIRST_KEPT_MS, capMs);
   const soonMs = hasAccepts ? REJECTED_SOON_MS.withAccept : REJECTED_SOON_MS.withoutAccept;
   if (heldForMs >= Math.min(soonMs, keptForMs)) return undefined;
@@ -113,10 +116,10 @@ export function afterAcceptance(state: RejectionState, nowMs: number): Rejection
     case 'unproven':
       return undefined;
     case 'replacing':
-      return { ...state, kind: 'kept', row: undefined, untilMs: nowMs };
+      return { ...state, kind: 'kept', streak: undefined, untilMs: nowMs };
     case 'kept':
       // Not forgotten: with one route that always answers 401, each third call would request a token.
-      return state.row ? { ...state, row: undefined } : state;
+      return state.streak ? { ...state, streak: undefined } : state;
   }
 }
 
@@ -134,11 +137,11 @@ export function afterArrival(
   nowMs: number,
 ): RejectionState | undefined {
   if (!state || state.kind === 'unproven' || sentAtMs < state.firstRejectedAtMs) return undefined;
-  // Within a row it is the API that is in doubt.
-  const ageMs = state.kind === 'replacing' && !state.row ? state.ageMs : undefined;
+  // Within a streak the API is in doubt, not the token.
+  const ageMs = state.kind === 'replacing' && !state.streak ? state.ageMs : undefined;
   return {
     kind: 'unproven',
-    row: state.row,
+    streak: state.streak,
     arrivedAtMs: nowMs,
     replaced: replaced && ageMs !== undefined ? { token: replaced, ageMs } : undefined,
   };
@@ -149,7 +152,7 @@ export function afterArrival(
  * the time for which a token is kept shows whether it still does.
  */
 export function knownRejection(state: RejectionState | undefined): { sinceMs: number; untilMs: number } | undefined {
-  if (!state?.row) return undefined;
+  if (!state?.streak) return undefined;
   switch (state.kind) {
     case 'replacing':
       return { sinceMs: state.firstRejectedAtMs, untilMs: Number.POSITIVE_INFINITY };
@@ -162,6 +165,6 @@ export function knownRejection(state: RejectionState | undefined): { sinceMs: nu
 
 /** An operator wants the next call to request a token, whatever was rejected before. */
 export function afterResume(state: RejectionState): RejectionState {
-  if (state.kind === 'kept') return { ...state, kind: 'replacing', row: undefined, ageMs: undefined };
-  return state.row ? { ...state, row: undefined } : state;
+  if (state.kind === 'kept') return { ...state, kind: 'replacing', streak: undefined, ageMs: undefined };
+  return state.streak ? { ...state, streak: undefined } : state;
 }

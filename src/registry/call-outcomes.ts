@@ -67,10 +67,10 @@ export class CallOutcomes {
     this.rejections++;
     recordRejection(slot, state);
     this.#owners.store(slot);
-    if (before?.row && !troubleOf(slot)) this.#owners.reportRecovery(slot);
-    if (state.kind !== 'kept' || !state.row) return true;
+    if (before?.streak && !troubleOf(slot)) this.#owners.reportRecovery(slot);
+    if (state.kind !== 'kept' || !state.streak) return true;
     const retryAtMs = onWallClock(state.untilMs, now);
-    this.#diagnostics.paused(slot, state.row, OwnerTokenError.restated(state.row.error, { retryAtMs }));
+    this.#diagnostics.paused(slot, state.streak, OwnerTokenError.restated(state.streak.error, { retryAtMs }));
     return true;
   }
 
@@ -83,7 +83,7 @@ export class CallOutcomes {
         recordRejection(slot, state);
         this.#owners.store(slot);
       }
-      if (before.row && !troubleOf(slot)) this.#owners.reportRecovery(slot);
+      if (before.streak && !troubleOf(slot)) this.#owners.reportRecovery(slot);
       // Now it is certain whose fault the rejection was, which may teach a policy how long tokens live.
       if (before.kind === 'unproven' && before.replaced) {
         this.#tellPolicy('rejected', slot, before.replaced.token, before.replaced.ageMs);

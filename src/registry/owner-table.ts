@@ -179,7 +179,7 @@ export class OwnerTable {
     if (this.#resumed.size === 0) this.#resumed = withoutToken;
     else for (const slot of withoutToken) this.#resumed.add(slot);
     for (const slot of withToken) this.#resumed.add(slot);
-    for (const slot of this.rejected.inRow()) this.#resumed.add(slot);
+    for (const slot of this.rejected.withStreak()) this.#resumed.add(slot);
     this.#forgetTrouble();
     inSlices(this.#resumed, (slot) => this.resume(slot));
   }

@@ -173,7 +173,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /**
-   * Reports that a call with this token succeeded. A rejected token is given out again, and a row of rejections ends. Tells
+   * Reports that a call with this token succeeded. A rejected token is given out again, and a streak of rejections ends. Tells
    * policies that learn that this token works, and that the rejected one that it replaced did not.
    */
   accept(accessKey: string, token: AccessToken): void {

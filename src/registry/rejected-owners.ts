@@ -35,7 +35,7 @@ export class RejectedOwners {
   }
 
   /** All, even if nobody calls for them any more. */
-  inRow(): Iterable<Slot> {
+  withStreak(): Iterable<Slot> {
     return this.#sinceMs.keys();
   }
 

@@ -217,11 +217,11 @@ function factsOf(context: Context, slot: Slot, now: Instant): Omit<OwnerReport, 
   };
 }
 
-/** The last failure, or the row of rejections unless that is long over: by hand, nobody may report an accepted call. */
+/** The last failure, or a current streak of rejections: without `ownerFetch`, accepted calls may go unreported, so a streak ends by itself. */
 function troubleNow(slot: Slot, now: Instant): Pause | undefined {
   const { failure, rejection } = slot.history;
   const isKnown = now.monotonicMs < (knownRejection(rejection)?.untilMs ?? 0);
-  return failure ?? (isKnown ? rejection?.row : undefined);
+  return failure ?? (isKnown ? rejection?.streak : undefined);
 }
 
 function failureReport(

@@ -136,7 +136,7 @@ export function isUsable(slot: Slot, now: Instant): slot is Slot & { held: Acces
 export const isReplacing = ({ history }: Slot): boolean => history.rejection?.kind === 'replacing';
 
 /** Why the owner counts as failing: its last request failed, or tokens in a row were rejected. */
-export const troubleOf = ({ history }: Slot): Pause | undefined => history.failure ?? history.rejection?.row;
+export const troubleOf = ({ history }: Slot): Pause | undefined => history.failure ?? history.rejection?.streak;
 
 /** A token's age: on the timeline while it is held, by the wall clock after. */
 export function ageMsOf({ held, offsetMs }: Slot, token: AccessToken, now: Instant): number {

@@ -170,7 +170,7 @@ describe('F4', () => {
     expect(lines.at(-1)).toMatchObject({ event: 'pause.lifted' });
   });
 
-  it('an accepted call ends the row, but a token that is kept stays so for its time', async () => {
+  it('an accepted call ends the streak, but a token that is kept stays so for its time', async () => {
     const { registry, source, clock } = scripted({}, ScriptedSource.answering());
     const rejectNext = async () => registry.reject('key-1', await registry.getToken('key-1'));
     for (let second = 0; second < 30; second++) {
@@ -179,7 +179,7 @@ describe('F4', () => {
       registry.accept('key-1', await registry.getToken('key-1'));
       clock.advance(1_000);
     }
-    // Two at once; then one in ten seconds, because no row is longer than one.
+    // Two at once; then one in ten seconds, because no streak is longer than one.
     expect(source.calls).toHaveLength(4);
   });
 
@@ -208,7 +208,7 @@ describe('F4', () => {
     }
   });
 
-  it.each(['the owner', 'all'])('resume of %s ends the keeping, and the row', async (which) => {
+  it.each(['the owner', 'all'])('resume of %s ends the keeping, and the streak', async (which) => {
     const { registry, source, clock } = scripted({}, ScriptedSource.answering());
     const rejectNext = async () => registry.reject('key-1', await registry.getToken('key-1'));
     for (let second = 0; second < 31; second++) {
@@ -221,7 +221,7 @@ describe('F4', () => {
     expect(registry.describe('key-1')).not.toHaveProperty('code');
     await rejectNext();
     expect(source.calls).toHaveLength(before + 1);
-    // The first in its row.
+    // The first in its streak.
     expect(registry.describe('key-1').retryAtMs).toBe(clock.now() + 10_000);
   });
 });

@@ -40,7 +40,7 @@ function rejected({ reject, renew }: ReturnType<typeof stage>, owner: string, no
 
 const namesAt = (owners: RejectedOwners, nowMs: number) => [...owners.rejected(nowMs)].map(({ owner }) => owner);
 
-it('an owner counts as rejected while its token is kept and replaced again, since the beginning of the row', () => {
+it('an owner counts as rejected while its token is kept and replaced again, since the beginning of the streak', () => {
   const scene = stage();
   const slot = rejected(scene, 'a', 1_000);
   scene.reject(slot, 12_000);
@@ -67,7 +67,7 @@ it('an owner that nobody calls counts as rejected until ten seconds after its to
   // Its next rejection shows that nothing has changed.
   scene.reject(kept, 50_000);
   expect(scene.owners.stat(50_000)).toEqual({ owners: 1, sinceMs: 1_000 });
-  expect([...scene.owners.inRow()]).toHaveLength(2);
+  expect([...scene.owners.withStreak()]).toHaveLength(2);
 });
 
 it('the count of rejected owners is that of the list after 5,000 random events', () => {

@@ -63,9 +63,9 @@ function slotWith(facts: { held?: HeldToken; failure?: Pause; rejection?: Reject
 
 const NOTHING = { failure: undefined, issuedAtMs: undefined, rejection: undefined };
 
-const replacing: RejectionState = { kind: 'replacing', row: undefined, firstRejectedAtMs: 0, ageMs: 0 };
-const inRow = { row: failureUntil(2000), firstRejectedAtMs: 0 };
-const kept: RejectionState = { kind: 'kept', untilMs: 2000, ...inRow };
+const replacing: RejectionState = { kind: 'replacing', streak: undefined, firstRejectedAtMs: 0, ageMs: 0 };
+const inStreak = { streak: failureUntil(2000), firstRejectedAtMs: 0 };
+const kept: RejectionState = { kind: 'kept', untilMs: 2000, ...inStreak };
 
 const ALONE = { requesting: false, circuit: undefined, minValidityMs: 0 };
 const LATE = { ...ALONE, requesting: 'late' } as const;
@@ -235,7 +235,7 @@ it('an owner is in trouble after a failed request, and while its tokens are reje
   const failure = failureUntil(1000);
   expect(troubleOf(slotWith({ held: heldToken() }))).toBeUndefined();
   expect(troubleOf(slotWith({ held: heldToken(), rejection: replacing }))).toBeUndefined();
-  expect(troubleOf(slotWith({ held: heldToken(), rejection: kept }))).toBe(kept.row);
+  expect(troubleOf(slotWith({ held: heldToken(), rejection: kept }))).toBe(kept.streak);
   expect(troubleOf(slotWith({ held: heldToken(), rejection: kept, failure }))).toBe(failure);
 });
 
@@ -251,7 +251,7 @@ it('a pause can be ended before its time, and the keeping of a token with it', (
   const slot = slotWith({ held: heldToken(), rejection: kept });
   recordFailure(slot, failureUntil(2000));
   expect(endPause(slot)).toBe(true);
-  expect(slot.history).toMatchObject({ failure: undefined, rejection: { kind: 'replacing', row: undefined } });
+  expect(slot.history).toMatchObject({ failure: undefined, rejection: { kind: 'replacing', streak: undefined } });
   expect(isReplacing(slot)).toBe(true);
   expect(endPause(slot)).toBe(false);
   const failing = slotWith({ failure: failureUntil(2000) });

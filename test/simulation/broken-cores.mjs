@@ -60,12 +60,12 @@ export const BROKEN_CORES = {
   'failures/rejections': [
     [
       'a rejection changes nothing',
-      "    case undefined:\n      return { kind: 'replacing', row: undefined, firstRejectedAtMs: nowMs, ageMs };\n",
+      "    case undefined:\n      return { kind: 'replacing', streak: undefined, firstRejectedAtMs: nowMs, ageMs };\n",
       '    case undefined:\n      return state;\n',
     ],
     [
       'an accepted call restores nothing',
-      "return { ...state, kind: 'kept', row: undefined, untilMs: nowMs };",
+      "return { ...state, kind: 'kept', streak: undefined, untilMs: nowMs };",
       'return state;',
     ],
   ],

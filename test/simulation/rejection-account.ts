@@ -1,6 +1,6 @@
 /**
  * The oracle's own account of rejections: which tokens the registry must keep although they were rejected, because they
- * follow another rejected token in a row, and which it must replace at once. It judges only rows that are certain: each
+ * follow another rejected token in a row, and which it must replace at once. It judges only streaks that are certain: each
  * token arrived for a waiting caller, was requested after its predecessor was rejected, and was rejected within a second.
  */
 
@@ -28,7 +28,7 @@ interface Awaited {
 export type Verdict = { readonly keptForMs: number } | 'replaced' | undefined;
 
 const FIRST_KEPT_MS = 10_000;
-/** Where success is never reported, only a rejection that soon after the arrival continues a row. */
+/** Where success is never reported, only a rejection that soon after the arrival continues a streak. */
 const SOON_MS = 1_000;
 
 export class RejectionAccount {
@@ -47,7 +47,7 @@ export class RejectionAccount {
     this.#awaited = Array(owners).fill(undefined);
   }
 
-  /** A request was sent. One that is not for the replacement of a rejected token may begin a new row. */
+  /** A request was sent. One that is not for the replacement of a rejected token may begin a new streak. */
   requested(owner: number, { reason }: TokenRequest): void {
     if (reason !== 'rejected') this.#awaited[owner] = undefined;
   }
@@ -74,7 +74,7 @@ export class RejectionAccount {
     };
   }
 
-  /** Any accepted call of the owner ends the row. */
+  /** Any accepted call of the owner ends the streak. */
   accepted(owner: number, value: string): void {
     this.#awaited[owner] = undefined;
     const newest = this.#newest[owner];
