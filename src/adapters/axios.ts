@@ -1,6 +1,6 @@
 /** Owner tokens for axios: a request interceptor for an instance that all owners share, and an adapter for one owner. */
 
-import { CREDENTIAL_HEADERS, leaves } from '../calling/leaving.ts';
+import { CREDENTIAL_HEADERS, leavesAllowedOrigins } from '../calling/leaving.ts';
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
 import { hideRequest, printNameOnly } from '../calling/printing.ts';
 import type { OwnerTokenError } from '../errors/owner-token-error.ts';
@@ -254,7 +254,7 @@ async function send<C extends AxiosConfigLike, R extends AxiosResponseLike>(
   let at = url;
   let isAway = false;
   const beforeRedirect: AxiosConfigLike['beforeRedirect'] = (options, response, request) => {
-    isAway = leaves(call, at, options.href) || isAway;
+    isAway = leavesAllowedOrigins(call, at, options.href) || isAway;
     at = options.href;
     if (isAway) dropCredentials(options, presented);
     else Object.assign(options.headers, Object.fromEntries(presented));

@@ -1,6 +1,6 @@
 /** Owner tokens for got: its hooks, and a handler that keeps tokens out of logs. */
 
-import { CREDENTIAL_HEADERS, leaves } from '../calling/leaving.ts';
+import { CREDENTIAL_HEADERS, leavesAllowedOrigins } from '../calling/leaving.ts';
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
 import { hideRequest, printNameOnly } from '../calling/printing.ts';
 import type { AccessToken } from '../token.ts';
@@ -121,7 +121,8 @@ export function ownerTokenHooks(owner: OwnerFetch): OwnerTokenHooks {
     const call = callOf(options);
     const { url: from } = call;
     call.url = String(options.url);
-    if (call.isAway || (from !== undefined && leaves(owner, from, call.url))) return leave(call, options.headers);
+    if (call.isAway || (from !== undefined && leavesAllowedOrigins(owner, from, call.url)))
+      return leave(call, options.headers);
     const { token, presented } = call.renewed ?? (await authorize(options));
     const { headers } = options;
     Object.assign(call, { token, headers, renewed: undefined });

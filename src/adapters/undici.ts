@@ -1,6 +1,6 @@
 /** Owner tokens for undici's own interface (`request`, `stream`, `pipeline`): an interceptor for `compose`. */
 
-import { CREDENTIAL_HEADERS, leaves } from '../calling/leaving.ts';
+import { CREDENTIAL_HEADERS, leavesAllowedOrigins } from '../calling/leaving.ts';
 import type { OwnerFetch } from '../calling/owner-fetch.ts';
 import type { AccessToken } from '../token.ts';
 
@@ -123,7 +123,7 @@ export function ownerTokenInterceptor(
       };
 
       const follow = async (before: Hop): Promise<void> => {
-        const isAway = leaves(call, before.origin, originOf(options)) || before.isAway;
+        const isAway = leavesAllowedOrigins(call, before.origin, originOf(options)) || before.isAway;
         if (isAway) sendAway(before);
         else send(await authorize());
       };

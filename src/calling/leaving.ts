@@ -8,7 +8,11 @@ export const CREDENTIAL_HEADERS: readonly string[] = ['authorization', 'cookie',
  *
  * @throws {TypeError} if it must not be followed at all: it leads from https to http, or to neither.
  */
-export function leaves({ check }: { check(url: string | URL): void }, from: string | URL, to: string | URL): boolean {
+export function leavesAllowedOrigins(
+  { check }: { check(url: string | URL): void },
+  from: string | URL,
+  to: string | URL,
+): boolean {
   const { protocol } = new URL(to);
   if (protocol !== 'https:' && protocol !== 'http:')
     throw new TypeError('fetch failed: a redirect leads to no http(s) URL');

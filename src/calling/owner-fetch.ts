@@ -13,8 +13,17 @@ import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { aFunction, checkOptions, type OptionRules } from '../option-check.ts';
 import { originOf } from '../parse-url.ts';
 import type { AccessToken } from '../token.ts';
-import { leaves } from './leaving.ts';
-import { awayHop, cancelBody, discard, fetchFailed, firstHop, type Hop, nextHop, retryOf } from './redirect-hops.ts';
+import { leavesAllowedOrigins } from './leaving.ts';
+import {
+  cancelBody,
+  discard,
+  fetchFailed,
+  firstHop,
+  type Hop,
+  nextHop,
+  retryOf,
+  withoutCredentials,
+} from './redirect-hops.ts';
 
 /**
  * Options of `ownerFetch`.
@@ -179,8 +188,8 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
       if (!next) return redirects === 0 ? response : Object.defineProperty(response, 'redirected', { value: true });
       if (redirects === MAX_REDIRECTS) throw fetchFailed('too many redirects', response);
       discard(response);
-      const isAway = leaves({ check }, hop.url, next.url);
-      hop = isAway && token ? awayHop(next, hop, { headers, token: token.value }) : next;
+      const isAway = leavesAllowedOrigins({ check }, hop.url, next.url);
+      hop = isAway && token ? withoutCredentials(next, hop, { headers, token: token.value }) : next;
     }
   };
 

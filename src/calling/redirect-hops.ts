@@ -37,7 +37,7 @@ export function firstHop(input: string | URL | Request, init?: RequestInit): Hop
   const request = isRequest(input) ? input : undefined;
   const url = request ? request.url : typeof input === 'string' ? input : new URL(input as URL);
   const redirect = init?.redirect ?? request?.redirect ?? 'follow';
-  const body = init?.body == null ? null : copyOf(init.body);
+  const body = init?.body == null ? null : copyOfBody(init.body);
   const own: RequestInit = init ? { ...init } : {};
   own.redirect = redirect === 'follow' ? 'manual' : redirect;
   if (body !== null) own.body = body;
@@ -99,7 +99,11 @@ export function nextHop(hop: Hop, response: Response): Hop | undefined {
 }
 
 /** The same hop without credentials: those of the caller, and what presented the token in the hop before. */
-export function awayHop(hop: Hop, before: Hop, { headers: sent, token }: { headers: Headers; token: string }): Hop {
+export function withoutCredentials(
+  hop: Hop,
+  before: Hop,
+  { headers: sent, token }: { headers: Headers; token: string },
+): Hop {
   const headers = new Headers(hop.headers);
   for (const [name, value] of sent) {
     const isPresented = value !== before.headers?.get(name) || value.includes(token);
@@ -150,7 +154,7 @@ function isPlain(init: object): boolean {
 const isStream = (body: unknown) => typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
 
 /** A copy of a mutable body. Strings and blobs are immutable; a stream cannot be copied. */
-function copyOf(body: Body): Body {
+function copyOfBody(body: Body): Body {
   if (body instanceof URLSearchParams) return new URLSearchParams(body);
   if (body instanceof ArrayBuffer) return body.slice(0);
   if (ArrayBuffer.isView(body)) return new Uint8Array(body.buffer, body.byteOffset, body.byteLength).slice();

@@ -61,11 +61,11 @@ export function readFlags<const F extends Flags>(args: readonly string[], flags:
   try {
     return parseArgs({ args: [...args], options: flags, allowPositionals: false }).values;
   } catch (error) {
-    throw new UsageError(refusal(args, flags, error as NodeJS.ErrnoException));
+    throw new UsageError(usageProblem(args, flags, error as NodeJS.ErrnoException));
   }
 }
 
-function refusal(args: readonly string[], flags: Flags, error: NodeJS.ErrnoException): string {
+function usageProblem(args: readonly string[], flags: Flags, error: NodeJS.ErrnoException): string {
   // Node's message names the flag, which is one of ours, and never quotes its value.
   if (error.code === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') return error.message;
   const { tokens } = parseArgs({ args: [...args], options: flags, strict: false, tokens: true });

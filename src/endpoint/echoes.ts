@@ -41,10 +41,10 @@ export class SentValues {
   #repeats(text: string, isInClear: boolean): boolean {
     if (!this.#isComparable) return true;
     const shown = text.toLowerCase();
-    const parts = new Parts(shown);
+    const parts = new SubstringIndex(shown);
     return this.#someForm((form) => {
       if (form.length < MIN_VALUE_LENGTH) return isInClear && hasWord(shown, form);
-      return form.length <= MIN_ECHO_LENGTH ? shown.includes(form) : parts.hasOneOf(form);
+      return form.length <= MIN_ECHO_LENGTH ? shown.includes(form) : parts.sharesOneWith(form);
     });
   }
 
@@ -79,7 +79,7 @@ const BEGINS_IN_WORD = /^[\p{L}\p{N}]/u;
  * parts, so the hash of each is computed from the one before (Rabin-Karp), and a part is cut out and looked for only if the text
  * has one with that hash.
  */
-class Parts {
+class SubstringIndex {
   readonly #text: string;
   /** Two marks for each part of the text, at two halves of its hash. */
   readonly #marks = new Uint8Array(2 * MARKS);
@@ -93,7 +93,7 @@ class Parts {
     });
   }
 
-  hasOneOf(other: string): boolean {
+  sharesOneWith(other: string): boolean {
     const text = this.#text;
     const marks = this.#marks;
     return someHash(other, (hash, end) => {

@@ -7,7 +7,7 @@
 
 import type { Deadline } from '../cancellation.ts';
 import { proxyStatusIn } from '../http-failure.ts';
-import { type Exchange, type ExchangeResult, redirected, unusableBody } from './http-exchange.ts';
+import { type ExchangeRequest, type ExchangeResult, redirected, unusableBody } from './http-exchange.ts';
 
 const SAFE_INIT = {
   /** Following a 307 would forward the secrets. */
@@ -18,7 +18,7 @@ const SAFE_INIT = {
 
 /** Makes the POST only once, because only the `fetch` knows whether a failed request may be sent again. */
 export async function postByFetch(
-  { target, headers, body, maxResponseBytes, deadline }: Exchange,
+  { target, headers, body, maxResponseBytes, deadline }: ExchangeRequest,
   fetch: typeof globalThis.fetch,
 ): Promise<ExchangeResult> {
   const abort = new AbortController();

@@ -37,7 +37,7 @@ export function targetBelow(baseUrl: URL, path: string): Target {
 }
 
 /** One POST to make. */
-export interface Exchange {
+export interface ExchangeRequest {
   readonly target: Target;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
@@ -130,7 +130,7 @@ export class ResultBatch {
 
 /** Settles once, with the complete response or the first error. */
 export function postOverHttp(
-  { target, headers, body, maxResponseBytes, isFresh, deadline }: Exchange,
+  { target, headers, body, maxResponseBytes, isFresh, deadline }: ExchangeRequest,
   agent: http.Agent,
   batch: ResultBatch,
 ): Promise<ExchangeResult> {

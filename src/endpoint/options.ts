@@ -124,7 +124,7 @@ export const ENDPOINT_OPTIONS: Readonly<Record<keyof TokenEndpointOptions, Optio
 };
 
 /** The checked options, with the base URL parsed and the defaults filled in. */
-export type CheckedOptions = TokenEndpointOptions & {
+export type CheckedEndpointOptions = TokenEndpointOptions & {
   baseUrl: URL;
   timeoutMs: number;
   maxResponseBytes: number;
@@ -133,7 +133,7 @@ export type CheckedOptions = TokenEndpointOptions & {
 };
 
 /** Checks all options. */
-export function checkEndpointOptions(options: TokenEndpointOptions): CheckedOptions {
+export function checkEndpointOptions(options: TokenEndpointOptions): CheckedEndpointOptions {
   const checked = checkOptions('TokenEndpoint', options, ENDPOINT_OPTIONS, (given, problems) => {
     const { allowInsecureHttp, agent, fetch } = given;
     const url = parseBaseUrl(given.baseUrl);
@@ -148,7 +148,7 @@ export function checkEndpointOptions(options: TokenEndpointOptions): CheckedOpti
   });
   checked.tokenRequest ??= jsonRequest();
   checked.clock ??= systemClock;
-  return Object.assign(checked, { baseUrl: parseBaseUrl(checked.baseUrl) }) as CheckedOptions;
+  return Object.assign(checked, { baseUrl: parseBaseUrl(checked.baseUrl) }) as CheckedEndpointOptions;
 }
 
 function isAgent(value: unknown): value is HttpAgent {

@@ -24,7 +24,7 @@ import {
   type Target,
   targetBelow,
 } from './http-exchange.ts';
-import { type CheckedOptions, checkEndpointOptions, type TokenEndpointOptions } from './options.ts';
+import { type CheckedEndpointOptions, checkEndpointOptions, type TokenEndpointOptions } from './options.ts';
 import {
   type CheckedRequest,
   checkedRequest,
@@ -50,7 +50,7 @@ export class TokenEndpoint implements TokenSource {
   readonly origin: string;
   /** The option of that name, with its default. */
   readonly timeoutMs: number;
-  readonly #options: CheckedOptions;
+  readonly #options: CheckedEndpointOptions;
   /** Where the last request went, kept because parsing a URL is slow. */
   #target: Target;
   readonly #batch = new ResultBatch();

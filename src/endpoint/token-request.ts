@@ -105,10 +105,10 @@ export interface RequestShapeOptions {
 }
 
 type Parameter = keyof NonNullable<RequestShapeOptions['parameters']>;
-type Names = Readonly<Record<Parameter, string>>;
+type ParameterNames = Readonly<Record<Parameter, string>>;
 
 /** The names in the documented request. */
-const NAMES: Names = Object.freeze({
+const NAMES: ParameterNames = Object.freeze({
   grantType: 'grant_type',
   clientId: 'client_id',
   clientSecret: 'client_secret',
@@ -199,7 +199,7 @@ function checkedOptions(
   subject: string,
   options: RequestShapeOptions,
   parameters: readonly Parameter[] = ['grantType', 'clientId', 'clientSecret', 'accessKey'],
-): { path: string; names: Names; extra: readonly [name: string, value: string][] } {
+): { path: string; names: ParameterNames; extra: readonly [name: string, value: string][] } {
   const nameRules = Object.fromEntries(parameters.map((name) => [name, nameOf(name)]));
   const rules = {
     path: { passes: isPath, expected: PATH_EXPECTED, fallback: DEFAULT_PATH },
@@ -207,7 +207,7 @@ function checkedOptions(
     extra: { passes: areStrings, expected: 'an object with a string for each name', fallback: {} },
   };
   const checked = checkOptions(subject, options, rules, (given, problems) => {
-    const names = { ...NAMES, ...(given.parameters as Partial<Names>) };
+    const names = { ...NAMES, ...(given.parameters as Partial<ParameterNames>) };
     if (new Set(parameters.map((name) => names[name])).size < parameters.length) {
       problems.push('parameters: expected a different name for each parameter');
     }
@@ -216,7 +216,7 @@ function checkedOptions(
       problems.push('extra: expected no name that the shape sends itself');
   });
   const extra = Object.entries(checked.extra as object);
-  return { path: checked.path as string, names: checked.parameters as Names, extra };
+  return { path: checked.path as string, names: checked.parameters as ParameterNames, extra };
 }
 
 function areStrings(value: unknown): boolean {

@@ -92,7 +92,7 @@ export interface AssessedLifetime extends StatedLifetime {
  */
 export function assessLifetime(stated: unknown): AssessedLifetime {
   const isObject = typeof stated === 'object' && stated !== null;
-  const { lifetimeMs, refreshAfterMs }: Parts = isObject
+  const { lifetimeMs, refreshAfterMs }: UncheckedLifetime = isObject
     ? properties(stated, PARTS)
     : { lifetimeMs: stated, refreshAfterMs: undefined };
   if (lifetimeMs === undefined) return unusable('absent');
@@ -104,7 +104,7 @@ export function assessLifetime(stated: unknown): AssessedLifetime {
 }
 
 const PARTS = ['lifetimeMs', 'refreshAfterMs'] as const satisfies (keyof StatedLifetime)[];
-type Parts = Partial<Record<keyof StatedLifetime, unknown>>;
+type UncheckedLifetime = Partial<Record<keyof StatedLifetime, unknown>>;
 
 const unusable = (problem: LifetimeProblem) => ({
   lifetimeMs: DEFAULT_LIFETIME_MS,

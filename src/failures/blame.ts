@@ -117,7 +117,7 @@ function requestFailed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): Bla
     return NOTHING;
   }
   if (!suspect(blame, state, owner, nowMs)) return NOTHING;
-  return blame.canaries.length > 0 ? check(blame, error) : open(blame, error, jitter, nowMs);
+  return blame.canaries.length > 0 ? beginCheck(blame, error) : open(blame, error, jitter, nowMs);
 }
 
 /** Counts an owner as a suspect. Returns whether there are enough of them, and the service is not trusted just now. */
@@ -131,7 +131,7 @@ function suspect<O>({ canaries, trustedUntilMs }: Blame<O>, { suspects }: Closed
 }
 
 /** Begins a check by canaries. */
-function check<O>(blame: Blame<O>, failure: OwnerTokenError): BlameStep {
+function beginCheck<O>(blame: Blame<O>, failure: OwnerTokenError): BlameStep {
   blame.state = { phase: 'checking', asked: [], outstanding: 0, failedCanaries: 0, failure };
   return { askCanary: true };
 }

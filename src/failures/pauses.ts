@@ -71,7 +71,7 @@ export const TRY_AGAIN: PauseRange = { baseMs: 5_000, capMs: 300_000 };
 const REFRESH_AGAIN = { afterMs: 10_000, ofLife: 1 / 3 } as const;
 
 /** The failure of an owner's request. */
-export interface OwnerFailure {
+export interface RequestFailure {
   readonly error: OwnerTokenError;
   /** Failures in a row, this one included. */
   readonly count: number;
@@ -81,16 +81,16 @@ export interface OwnerFailure {
 
 /** The pause of an owner. */
 export function ownerPause(
-  { error, count, leftMs }: OwnerFailure,
+  { error, count, leftMs }: RequestFailure,
   ranges: PauseRanges,
   nowMs: number,
   jitter: number,
 ): Pause {
   const askedMs =
     error.retryAfterMs && Math.min(error.retryAfterMs, count === 1 ? LONGEST_OBEYED_MS : error.retryAfterMs);
-  const drawnMs = drawLength(count, ownerRange(error, ranges), jitter);
-  const unhurriedMs = Math.min(REFRESH_AGAIN.afterMs, REFRESH_AGAIN.ofLife * leftMs);
-  return { error, count, retryAtMonotonicMs: nowMs + (askedMs ?? Math.max(drawnMs, unhurriedMs)) };
+  const drawnMs = jitteredLength(count, ownerRange(error, ranges), jitter);
+  const refreshAgainMs = Math.min(REFRESH_AGAIN.afterMs, REFRESH_AGAIN.ofLife * leftMs);
+  return { error, count, retryAtMonotonicMs: nowMs + (askedMs ?? Math.max(drawnMs, refreshAgainMs)) };
 }
 
 function ownerRange(error: OwnerTokenError, { owner, endpoint }: PauseRanges): PauseRange {
@@ -120,7 +120,7 @@ export function circuitPause(
   const error = OwnerTokenError.restated(failure, { failureScope: scope });
   const obeyedMs = Math.min(failure.retryAfterMs ?? 0, LONGEST_OBEYED_MS);
   const unproven = scope === 'endpoint' ? Math.min(count, 2) : count;
-  const drawnMs = drawLength(isProven ? Math.ceil(count / 2) : unproven, ranges[scope], jitter);
+  const drawnMs = jitteredLength(isProven ? Math.ceil(count / 2) : unproven, ranges[scope], jitter);
   return { error, count, retryAtMonotonicMs: nowMs + Math.max(obeyedMs, drawnMs) };
 }
 
@@ -129,6 +129,6 @@ export const doubled = (count: number, baseMs: number, capMs: number): number =>
   Math.min(capMs, baseMs * 2 ** (count - 1));
 
 /** The doubled base up to the cap, less up to half of it. */
-export function drawLength(count: number, { baseMs, capMs }: PauseRange, jitter: number): number {
+export function jitteredLength(count: number, { baseMs, capMs }: PauseRange, jitter: number): number {
   return doubled(count, baseMs, capMs) * (0.5 + jitter / 2);
 }

@@ -96,9 +96,9 @@ export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: numbe
       health.room.firstSentMs ??= nowMs;
       return NOTHING;
     case 'succeeded':
-      return succeeded(health, event, nowMs);
+      return reduceSuccess(health, event, nowMs);
     case 'failed':
-      return requestFailed(health, event, nowMs);
+      return reduceFailure(health, event, nowMs);
     case 'resumed':
       paceRestarted(health.pace);
       return reduceBlame(health.blame, event, nowMs);
@@ -110,7 +110,11 @@ export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: numbe
   }
 }
 
-function succeeded<O>(health: Health<O>, event: Extract<HealthEvent<O>, { kind: 'succeeded' }>, nowMs: number): Step {
+function reduceSuccess<O>(
+  health: Health<O>,
+  event: Extract<HealthEvent<O>, { kind: 'succeeded' }>,
+  nowMs: number,
+): Step {
   const { blame, pace } = health;
   // A success during a check shows that the failures before it were the owners' own.
   if (blame.state.phase === 'checking') pace.busyShare = 0;
@@ -122,7 +126,7 @@ function succeeded<O>(health: Health<O>, event: Extract<HealthEvent<O>, { kind: 
   return reduceBlame(blame, event, nowMs);
 }
 
-function requestFailed<O>(health: Health<O>, event: FailedEvent<O>, nowMs: number): Step {
+function reduceFailure<O>(health: Health<O>, event: FailedEvent<O>, nowMs: number): Step {
   const { blame } = health;
   const todo = reduceBlame(blame, event, nowMs);
   roomAnswered(health.room, event, false, nowMs);
@@ -132,7 +136,7 @@ function requestFailed<O>(health: Health<O>, event: FailedEvent<O>, nowMs: numbe
     health.savedTokens -= TOKENS_PER_RETRY;
     return { ...todo, resendAfterMs };
   }
-  const scope = scopeOf(blame, event);
+  const scope = attributedScope(blame, event);
   return { ...todo, scope, ownerPause: pauseOf(blame, event, scope, nowMs) };
 }
 
@@ -154,7 +158,7 @@ function resendOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent
 }
 
 /** A failure gets the circuit's scope if it opened the circuit, or happened meanwhile and may have the same cause. */
-function scopeOf<O>(blame: Blame<O>, event: FailedEvent<O>): FailureScope {
+function attributedScope<O>(blame: Blame<O>, event: FailedEvent<O>): FailureScope {
   const circuit = circuitOf(blame);
   const { scope, isGiven } = OwnerTokenError.escalationOf(event.error);
   if (isGiven) return scope;

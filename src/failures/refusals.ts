@@ -41,8 +41,8 @@ export function refusal(pause: Pause, owner: string, now: Instant): OwnerTokenEr
   const { error } = pause;
   const retryAtMs = retryAtMsOf(pause, now);
   const ageMs = now.wallMs - error.failedAtMs;
-  const age = ageMs < 1_000 ? 'just now' : `${seconds(ageMs)} ago`;
-  const wait = seconds(retryAtMs - now.wallMs);
+  const age = ageMs < 1_000 ? 'just now' : `${formatSeconds(ageMs)} ago`;
+  const wait = formatSeconds(retryAtMs - now.wallMs);
   const message = `token requests are paused; next attempt in ${wait} (last failure ${age}): ${error.message}`;
   return OwnerTokenError.restated(error, { message, owner, retryAtMs });
 }
@@ -54,4 +54,4 @@ function retryAtMsOf({ retryAtMonotonicMs }: Pick<Pause, 'retryAtMonotonicMs'>, 
   return onWallClock(Math.max(retryAtMonotonicMs, now.monotonicMs + MIN_WAIT_MS), now);
 }
 
-const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;
+const formatSeconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;

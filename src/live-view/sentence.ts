@@ -35,7 +35,7 @@ function outageSentences(status: Facts, circuit: Cause, time: TimeWord): string[
       ? `${countWord(unserved)} of ${plural(known, 'owner')} cannot be served${others && ` (also ${others})`}.`
       : servedWords(known, ' from cached tokens', 'known owners');
   return [
-    `${what} since ${time(circuit.sinceMs)} (${circuit.status ?? reasonOf(circuit)}).`,
+    `${what} since ${time(circuit.sinceMs)} (${circuit.status ?? causePhrase(circuit)}).`,
     owners,
     next,
     ...runwayWords(status, time),
@@ -81,7 +81,7 @@ function causeWords(causes: readonly Cause[], time: TimeWord): string {
     .slice(0, MOST_NAMED)
     .map(
       (cause) =>
-        `${causes.length > 1 ? `${countWord(cause.owners)} × ` : ''}${reasonOf(cause)} since ${time(cause.sinceMs)}`,
+        `${causes.length > 1 ? `${countWord(cause.owners)} × ` : ''}${causePhrase(cause)} since ${time(cause.sinceMs)}`,
     );
   if (causes.length > MOST_NAMED) words.push(`${plural(causes.length - MOST_NAMED, 'other cause')}`);
   return words.join(', ');
@@ -100,7 +100,7 @@ const REASONS: Readonly<Partial<Record<Cause['code'], string>>> = {
 };
 
 /** A status says more than the code of a failure of the service. */
-export function reasonOf({ code, status }: Pick<Cause, 'code' | 'status'>): string {
+export function causePhrase({ code, status }: Pick<Cause, 'code' | 'status'>): string {
   const reason = REASONS[code] ?? code;
   if (status === undefined) return reason;
   return code === 'endpoint_unavailable' || code === 'rate_limited' ? `${status}` : `${reason} (${status})`;

@@ -87,7 +87,7 @@ local function wake(channel, name)
 end
 `;
 
-function script(name: string, source: string): RecordScript {
+function defineScript(name: string, source: string): RecordScript {
   return { name, source, sha: createHash('sha1').update(source).digest('hex') };
 }
 
@@ -104,7 +104,7 @@ function script(name: string, source: string): RecordScript {
  * A repeated script gets the same reply, because clients resend. A call that does not lead notes in the record how it
  * listens.
  */
-export const ACQUIRE = script(
+export const ACQUIRE = defineScript(
   'acquire',
   `${RECORD}
 local call, leaseMs, avoid = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -135,7 +135,7 @@ return {'lead', text(now), text(fence)}
  * leader that was frozen cannot overrule its successor. A token obtained without a lease is stored only where none is. After
  * a failure of the owner it tells all replicas, which then need not wait for the end of their own pauses.
  */
-export const PUBLISH = script(
+export const PUBLISH = defineScript(
   'publish',
   `${RECORD}
 local call, channel, name = ARGV[1], ARGV[2], ARGV[3]
@@ -153,7 +153,7 @@ return {stored and 'stored' or 'refused', text(now)}
 );
 
 /** Ends the caller's lease without a token, perhaps with a failure for the calls that waited for it. Wakes the followers. */
-export const RELEASE = script(
+export const RELEASE = defineScript(
   'release',
   `${RECORD}
 local call, channel, name, sealedFailure = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -174,7 +174,7 @@ export const MOST_COUNTED = 2_000;
  * Stores a replica's announcement, which begins with its server time in microseconds; a time of 0 removes the replica. Replies with
  * the announcements of all present replicas. Always writes, so a reply proves that writes work.
  */
-export const ANNOUNCE = script(
+export const ANNOUNCE = defineScript(
   'announce',
   `${CLOCK}
 local replica, said = ARGV[1], ARGV[2]

@@ -86,12 +86,12 @@ export class CallOutcomes {
       if (before.streak && !troubleOf(slot)) this.#owners.reportRecovery(slot);
       // Now it is certain whose fault the rejection was, which may teach a policy how long tokens live.
       if (before.kind === 'unproven' && before.replaced) {
-        this.#tellPolicy('rejected', slot, before.replaced.token, before.replaced.ageMs);
+        this.#notifyPolicy('rejected', slot, before.replaced.token, before.replaced.ageMs);
         this.#noteEnd(slot, before.replaced, token);
       }
     }
     if (!this.#settings.expiry.accepted) return;
-    this.#tellPolicy('accepted', slot, token, ageMsOf(slot, token, this.#settings.time.now()));
+    this.#notifyPolicy('accepted', slot, token, ageMsOf(slot, token, this.#settings.time.now()));
   }
 
   /** Tokens that work, but end before half their life again and again, are probably revoked by those that something else gets. */
@@ -106,7 +106,7 @@ export class CallOutcomes {
     this.#diagnostics.emit('token.contended', () => ({ owner: slot.owner }));
   }
 
-  #tellPolicy(what: 'accepted' | 'rejected', slot: Slot, token: AccessToken, ageMs: number): void {
+  #notifyPolicy(what: 'accepted' | 'rejected', slot: Slot, token: AccessToken, ageMs: number): void {
     const { expiry, fingerprints } = this.#settings;
     try {
       // The fingerprint, not the name: several owners may share a label.

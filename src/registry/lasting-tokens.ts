@@ -51,9 +51,9 @@ function tooShort(
   untilRefreshMs: number,
   { wallMs }: Instant,
 ): OwnerTokenError {
-  const message = `a new token lives for ${seconds(leftMs)}, which is less than minValidityMs asks for (${seconds(minValidityMs)})`;
+  const message = `a new token lives for ${formatSeconds(leftMs)}, which is less than minValidityMs asks for (${formatSeconds(minValidityMs)})`;
   const retryAtMs = wallMs + Math.max(MIN_WAIT_MS, untilRefreshMs);
   return new OwnerTokenError('invalid_response', message, { owner, failedAtMs: wallMs, retryAtMs });
 }
 
-const seconds = (ms: number): string => `${Math.floor(ms / 100) / 10} s`;
+const formatSeconds = (ms: number): string => `${Math.floor(ms / 100) / 10} s`;

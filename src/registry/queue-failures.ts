@@ -13,7 +13,7 @@ const MAX_OWNERS = 10_000;
 /** How long an owner counts that is not called again, once the queue is short. */
 const KEPT_MS = 30_000;
 
-interface Failed extends Pause {
+interface QueueFailure extends Pause {
   readonly slot: Slot;
   /** When the first failure in a row happened, on the monotonic clock. */
   readonly sinceMs: number;
@@ -22,7 +22,7 @@ interface Failed extends Pause {
 export class QueueFailures {
   /** Calls that were late for their turn, and that the queue failed. */
   readonly counts = { late: 0, queueFull: 0, queueTimeouts: 0 };
-  readonly #owners = new Map<string, Failed>();
+  readonly #owners = new Map<string, QueueFailure>();
 
   /** A queued request starts. */
   started({ queuedAtMs, callers }: Flight, nowMs: number): void {
@@ -47,7 +47,7 @@ export class QueueFailures {
     }
   }
 
-  of(accessKey: string): Failed | undefined {
+  of(accessKey: string): QueueFailure | undefined {
     return this.#owners.get(accessKey);
   }
 

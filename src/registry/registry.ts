@@ -32,7 +32,7 @@ import {
   ownerState,
 } from './reports.ts';
 import { Requests } from './requests.ts';
-import { accessKeyOf, type Conditions, decide, dropEnded, Slot } from './slot.ts';
+import { type Conditions, checkedAccessKey, decide, dropEnded, Slot } from './slot.ts';
 import { closedError } from './source-call.ts';
 import { longestQueuedMs, type RegistryStats, registryStats } from './stats.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from './warm-up.ts';
@@ -151,7 +151,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /** The token that a call would get now without waiting for a request; never makes one. */
   peek(accessKey: string): AccessToken | undefined {
-    const slot = this.#owners.peek(accessKeyOf(accessKey));
+    const slot = this.#owners.peek(checkedAccessKey(accessKey));
     if (!slot) return undefined;
     const now = this.#time.now();
     const isServed = decide(slot, now, this.#conditions(this.#owners.flightOf(accessKey), now)).startsWith('serve');
@@ -168,7 +168,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * @returns whether it is the cached token, and is now to be replaced; false for a repeated report.
    */
   reject(accessKey: string, token: AccessToken | string): boolean {
-    const slot = this.#owners.peek(accessKeyOf(accessKey));
+    const slot = this.#owners.peek(checkedAccessKey(accessKey));
     return slot !== undefined && this.#outcomes.rejected(slot, token);
   }
 
@@ -177,7 +177,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * policies that learn that this token works, and that the rejected one that it replaced did not.
    */
   accept(accessKey: string, token: AccessToken): void {
-    const slot = this.#owners.peek(accessKeyOf(accessKey));
+    const slot = this.#owners.peek(checkedAccessKey(accessKey));
     if (slot && token instanceof AccessToken) this.#outcomes.accepted(slot, token);
   }
 
@@ -188,7 +188,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * @returns whether there was a token, a failure or a request.
    */
   forget(accessKey: string): boolean {
-    const flight = this.#owners.flightOf(accessKeyOf(accessKey));
+    const flight = this.#owners.flightOf(checkedAccessKey(accessKey));
     const wasKnown = this.#owners.forget(accessKey);
     this.#requests.forget(accessKey, flight);
     return wasKnown || flight !== undefined;
@@ -245,7 +245,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * @throws OwnerTokenError `invalid_options`
    */
   ownerFetch(accessKey: string, options?: OwnerFetchOptions): OwnerFetch {
-    return ownerFetchFor(this, accessKeyOf(accessKey), callRules(options, this.#settings.calls));
+    return ownerFetchFor(this, checkedAccessKey(accessKey), callRules(options, this.#settings.calls));
   }
 
   /** Obtains tokens for many owners before they are needed, at most `concurrency` at once. */
@@ -260,7 +260,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * reported over several turns of the event loop, in time proportional to their number.
    */
   resume(accessKey?: string): void {
-    const slot = accessKey === undefined ? undefined : this.#owners.peek(accessKeyOf(accessKey));
+    const slot = accessKey === undefined ? undefined : this.#owners.peek(checkedAccessKey(accessKey));
     if (slot) this.#owners.resume(slot);
     if (accessKey !== undefined) return;
     this.#owners.resumeAll();

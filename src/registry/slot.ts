@@ -77,7 +77,7 @@ export class Slot {
   #name: string | Namer;
 
   constructor(accessKey: string, namer: Namer) {
-    this.accessKey = interned(accessKeyOf(accessKey));
+    this.accessKey = interned(checkedAccessKey(accessKey));
     this.#name = namer;
   }
 
@@ -269,7 +269,7 @@ const MAX_LENGTH = 16_384;
  *
  * @throws OwnerTokenError `invalid_access_key`
  */
-export function accessKeyOf(given: unknown): string {
+export function checkedAccessKey(given: unknown): string {
   if (typeof given === 'string' && given !== '' && given.length <= MAX_LENGTH && given.isWellFormed()) return given;
   const expected = `a non-empty string of well-formed Unicode, at most ${MAX_LENGTH} characters`;
   const hint = given === '' ? '; it is empty (is its environment variable set?)' : '';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { leaves } from '../../src/calling/leaving.ts';
+import { leavesAllowedOrigins } from '../../src/calling/leaving.ts';
 
 const call = {
   check: (url: string | URL) => {
@@ -13,7 +13,7 @@ it.each([
   ['http://api.example/a', 'https://api.example/b', false],
   ['http://api.example/a', 'http://files.example/b', true],
 ])('a redirect from %s to %s leads away: %s', (from, to, expected) => {
-  expect(leaves(call, from, new URL(to))).toBe(expected);
+  expect(leavesAllowedOrigins(call, from, new URL(to))).toBe(expected);
 });
 
 it.each([
@@ -22,5 +22,5 @@ it.each([
   ['http://api.example/a', 'ftp://api.example/b', 'leads to no http(s) URL'],
   ['http://api.example/a', 'blob:http://api.example/b', 'leads to no http(s) URL'],
 ])('a redirect from %s to %s is not followed', (from, to, problem) => {
-  expect(() => leaves(call, from, to)).toThrow(problem);
+  expect(() => leavesAllowedOrigins(call, from, to)).toThrow(problem);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type OwnerTokenErrorOptions, type WiderScope } from '../../src/errors/owner-token-error.ts';
-import { circuitPause, drawLength, ownerPause } from '../../src/failures/pauses.ts';
+import { circuitPause, jitteredLength, ownerPause } from '../../src/failures/pauses.ts';
 
 const RANGES = {
   owner: { baseMs: 1_000, capMs: 300_000 },
@@ -100,10 +100,10 @@ describe('the jitter', () => {
     [0.5, 750],
     [1, 1_000],
   ])('a jitter of %d leaves %d ms of a second', (jitter, expectedMs) => {
-    expect(drawLength(1, RANGES.client, jitter)).toBe(expectedMs);
+    expect(jitteredLength(1, RANGES.client, jitter)).toBe(expectedMs);
   });
 
   it('takes half of the cap at most, after any number of failures', () => {
-    expect(drawLength(100_000, RANGES.client, 0)).toBe(30_000);
+    expect(jitteredLength(100_000, RANGES.client, 0)).toBe(30_000);
   });
 });

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { reasonOf, sentenceOf, utcWord } from '../../src/live-view/sentence.ts';
+import { causePhrase, sentenceOf, utcWord } from '../../src/live-view/sentence.ts';
 import type { Cause, Facts } from '../../src/live-view/status.ts';
 
 const NOW = Date.UTC(2030, 0, 2, 11, 15);
@@ -107,8 +107,8 @@ it.each<[string, Partial<Facts>]>([
 });
 
 it('a reason in a sentence is a status where that says more, and the code where there are no other words', () => {
-  expect([reasonOf({ code: 'rate_limited' }), reasonOf({ code: 'closed' })]).toEqual(['limited', 'closed']);
-  expect(reasonOf({ code: 'client_refused', status: 401 })).toBe('client refused (401)');
+  expect([causePhrase({ code: 'rate_limited' }), causePhrase({ code: 'closed' })]).toEqual(['limited', 'closed']);
+  expect(causePhrase({ code: 'client_refused', status: 401 })).toBe('client refused (401)');
 });
 
 it.each([Number.NaN, Number.POSITIVE_INFINITY, -1e300])('a clock beyond all dates breaks no sentence: %d', (ms) => {

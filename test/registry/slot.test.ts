@@ -5,9 +5,9 @@ import type { Circuit } from '../../src/failures/blame-state.ts';
 import type { Pause } from '../../src/failures/pauses.ts';
 import type { RejectionState } from '../../src/failures/rejections.ts';
 import {
-  accessKeyOf,
   ageMsOf,
   backoffOf,
+  checkedAccessKey,
   clearSlot,
   decide,
   dropEnded,
@@ -321,7 +321,7 @@ it('of two pauses the one that ends later counts', () => {
 });
 
 it('an access key is kept as it was given, up to 16,384 characters', () => {
-  for (const accessKey of ['k', 'k'.repeat(16_384)]) expect(accessKeyOf(accessKey)).toBe(accessKey);
+  for (const accessKey of ['k', 'k'.repeat(16_384)]) expect(checkedAccessKey(accessKey)).toBe(accessKey);
 });
 
 it.each([
@@ -333,7 +333,7 @@ it.each([
 ])('%s is refused as an access key', (_, given, hint) => {
   const expected = `expected a non-empty string of well-formed Unicode, at most 16384 characters${hint}`;
   const message = `the access key cannot be used: ${expected}`;
-  expect(() => accessKeyOf(given)).toThrow(expect.objectContaining({ code: 'invalid_access_key', message }));
+  expect(() => checkedAccessKey(given)).toThrow(expect.objectContaining({ code: 'invalid_access_key', message }));
 });
 
 it.each(['__proto__', '4294967294', 'ключ-\u{1F511}', 'k'.repeat(16_384)])(

@@ -22,7 +22,7 @@ export const BROKEN_CORES = {
       'failedCanaries: 0, failure };\n  return { askCanary: true };',
       'failedCanaries: 0, failure };\n  return NOTHING;',
     ],
-    ['no canary is needed to open', 'blame.canaries.length > 0 ? check(', 'blame === null ? check('],
+    ['no canary is needed to open', 'blame.canaries.length > 0 ? beginCheck(', 'blame === null ? beginCheck('],
     ['two suspects are enough', 'const SUSPECTS_TO_CHECK = 3;', 'const SUSPECTS_TO_CHECK = 2;'],
     ['nine suspects are enough before any success', 'BEFORE_ANY_SUCCESS = 10;', 'BEFORE_ANY_SUCCESS = 9;'],
     ['ten suspects are not enough before any success', 'BEFORE_ANY_SUCCESS = 10;', 'BEFORE_ANY_SUCCESS = 11;'],

@@ -38,7 +38,7 @@ export async function openRedis({ env, signal }: Terminal, replicas: number): Pr
     stop();
     signal.throwIfAborted();
     throw unavailable(
-      `REDIS_URL: no connection to this Redis (${reasonOf(error)})`,
+      `REDIS_URL: no connection to this Redis (${errorReason(error)})`,
       'Is it running, and is the URL right?',
     );
   }
@@ -46,7 +46,7 @@ export async function openRedis({ env, signal }: Terminal, replicas: number): Pr
 
 const unavailable = (problem: string, advice: string) => new CommandFailure('redis_unavailable', problem, advice);
 
-function reasonOf(error: unknown): string {
+function errorReason(error: unknown): string {
   if (error instanceof TimedOut) return error.message;
   const { code } = error as NodeJS.ErrnoException;
   return typeof code === 'string' && /^[A-Z_]{3,40}$/.test(code) ? code : 'the Redis client rejects the URL';

@@ -1,5 +1,5 @@
 import { countWord, plural, sentence, timeWord } from '../../picture/words.ts';
-import { reasonOf } from '../sentence.ts';
+import { causePhrase } from '../sentence.ts';
 import type { Cause, Facts } from '../status.ts';
 import { OwnersTable, whenWord } from './owners-table.tsx';
 import { FoundHints, useSearch } from './search.tsx';
@@ -56,7 +56,7 @@ function CauseItem(props: { cause: Cause; registry: string; isOpen: boolean; now
     <div class={unserved > 0 ? 'cause alarm' : 'cause'}>
       <h3>
         <button type="button" class="opener" aria-expanded={isOpen} aria-controls={`cause-${id}`} onClick={onToggle}>
-          <span aria-hidden="true">{isOpen ? '▾' : '▸'}</span> {sentence(reasonOf(cause))} <code>{code}</code>
+          <span aria-hidden="true">{isOpen ? '▾' : '▸'}</span> {sentence(causePhrase(cause))} <code>{code}</code>
         </button>
       </h3>
       <p>

@@ -1,7 +1,7 @@
 import type * as v from 'valibot';
 import { appOf, currentKey, firstApp, ownerOf } from '../state/actions.ts';
 import { groupedBy } from '../state/grouped-by.ts';
-import { failed, pictureMark } from '../state/marks.ts';
+import { hasFailed, pictureMark } from '../state/marks.ts';
 import { NotFound } from '../state/problems.ts';
 import { maybe, number, object, string } from '../state/schema.ts';
 import type { World } from '../state/world.ts';
@@ -110,7 +110,7 @@ function worstFirst(world: World, ids: readonly string[], requests: ReadonlyMap<
   const covered = world.tokens.coveredOwners(world.clock.now());
   const weight = (id: string): number => {
     const own = requests.get(id) ?? [];
-    const failures = own.filter(failed).length;
+    const failures = own.filter(hasFailed).length;
     const wasted = own.filter((entry) => entry.wasted).length;
     return failures * 1000 + wasted * 100 + (own.length > 0 ? (covered.has(id) ? 1 : 50) : 0);
   };

@@ -2,7 +2,7 @@
 
 import { groupedBy } from './grouped-by.ts';
 import type { LedgerEntry } from './ledger-entry.ts';
-import { failed } from './marks.ts';
+import { hasFailed } from './marks.ts';
 import { ownersOf, type RecordedRequest, type RunRecord } from './run-record.ts';
 import { type Condition, type ConditionCheck, countOf, type Expectation, finding } from './verdict.ts';
 
@@ -70,7 +70,7 @@ export const othersActive: ConditionCheck = (record) => {
   const calls = record.calls.map(({ entry }) => entry).filter(({ outcome }) => outcome === 'accepted');
   const others = [...record.entries(() => true), ...calls].filter((entry) => entry.owner !== owner);
   const halfMs = (startedAtMs + endsAtMs) / 2;
-  const met = others.some((entry) => failed(entry) || (entry.tokenExpiresAtMs ?? entry.atMs) >= halfMs);
+  const met = others.some((entry) => hasFailed(entry) || (entry.tokenExpiresAtMs ?? entry.atMs) >= halfMs);
   const otherwise =
     'In the second half of the run no other owner had a valid token, and none was requested or used: either the integration ' +
     'stops for all owners when one is refused, or it stopped acting for the others before the end.';

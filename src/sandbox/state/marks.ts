@@ -28,9 +28,9 @@ export function pictureMark(entry: Pick<LedgerEntry, 'id' | 'atMs' | 'outcome' |
 }
 
 /** Whether the client got what it asked for. */
-export const succeeded = ({ outcome }: Pick<LedgerEntry, 'outcome'>): boolean =>
+export const hasSucceeded = ({ outcome }: Pick<LedgerEntry, 'outcome'>): boolean =>
   outcome === 'issued' || outcome === 'accepted';
 
 /** Whether the request has ended without that. */
-export const failed = (entry: Pick<LedgerEntry, 'outcome'>): boolean =>
-  entry.outcome !== 'pending' && !succeeded(entry);
+export const hasFailed = (entry: Pick<LedgerEntry, 'outcome'>): boolean =>
+  entry.outcome !== 'pending' && !hasSucceeded(entry);

@@ -97,7 +97,7 @@ export const RULES = [
     'count === 1 ? LONGEST_OBEYED_MS : error.retryAfterMs',
     'error.retryAfterMs',
   ),
-  rule('a failed refresh is no hurry', `${FAILURES}/pauses.ts`, 'Math.max(drawnMs, unhurriedMs)', 'drawnMs'),
+  rule('a failed refresh is no hurry', `${FAILURES}/pauses.ts`, 'Math.max(drawnMs, refreshAgainMs)', 'drawnMs'),
   rule(
     'a failed refresh waits for a third of what is left at most',
     `${FAILURES}/pauses.ts`,
@@ -131,8 +131,8 @@ export const RULES = [
   rule(
     'canaries',
     `${FAILURES}/blame.ts`,
-    'blame.canaries.length > 0 ? check(blame, error) :',
-    'blame === undefined ? check(blame, error) :',
+    'blame.canaries.length > 0 ? beginCheck(blame, error) :',
+    'blame === undefined ? beginCheck(blame, error) :',
   ),
   rule(
     'trials in turn',

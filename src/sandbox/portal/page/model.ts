@@ -28,7 +28,7 @@ import type {
 } from '../../control/shapes.ts';
 import type { ActiveFault } from '../../state/fault-rules.ts';
 import { groupedBy } from '../../state/grouped-by.ts';
-import { pictureMark, succeeded } from '../../state/marks.ts';
+import { hasSucceeded, pictureMark } from '../../state/marks.ts';
 import type { Profile } from '../../state/profile.ts';
 import { secondOf } from '../../state/timeline.ts';
 import { faultKindWord, ownerWord } from './words.ts';
@@ -241,7 +241,7 @@ function trimmed(list: LedgerEntry[], most: number): LedgerEntry[] {
   if (excess <= 0) return list;
   const recent = list.length - most / 4;
   const kept = list.filter((entry, index) => {
-    const goes = excess > 0 && index < recent && succeeded(entry) && !(entry.wasted && entry.kind === 'token');
+    const goes = excess > 0 && index < recent && hasSucceeded(entry) && !(entry.wasted && entry.kind === 'token');
     if (goes) excess--;
     return !goes;
   });

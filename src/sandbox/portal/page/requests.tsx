@@ -3,7 +3,7 @@ import { useContext, useEffect, useState } from 'preact/hooks';
 import { Mark, Scroll, Table } from '../../../picture/parts.tsx';
 import { clockWord, spanWord, timeWord } from '../../../picture/words.ts';
 import type { CredentialsView, LedgerEntry } from '../../control/shapes.ts';
-import { failed, markOf } from '../../state/marks.ts';
+import { hasFailed, markOf } from '../../state/marks.ts';
 import { setParams, useAddress, useSelected } from './address.ts';
 import { ask, tellFailure } from './api.ts';
 import { useTry } from './connect-panel.tsx';
@@ -31,7 +31,7 @@ function passes(entry: LedgerEntry, filter: Filter): boolean {
     case 'tokens':
       return entry.kind === 'token';
     case 'failed':
-      return failed(entry);
+      return hasFailed(entry);
     case 'wasted':
       return entry.wasted;
   }
