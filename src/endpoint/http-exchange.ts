@@ -219,7 +219,7 @@ function readBody(
 const ENCODING_OVERHEAD_BYTES = 1_024;
 
 /** As in undici. Each is decoded at once, so a chain of thousands would block the event loop for a second. */
-const MOST_CODINGS = 5;
+const MAX_CODINGS = 5;
 
 type Decode = (body: Buffer, options: { maxOutputLength: number }) => Buffer;
 
@@ -235,9 +235,9 @@ function decoderFor(codings: string): Decode | undefined {
     .filter((name) => name !== '' && name !== 'identity');
   const decoders = names.map(oneDecoder);
   if (decoders.length === 0 || !decoders.every((decode) => decode !== undefined)) return undefined;
-  if (decoders.length > MOST_CODINGS) {
+  if (decoders.length > MAX_CODINGS) {
     return () => {
-      throw unusableBody(`the body has more than ${MOST_CODINGS} content codings`);
+      throw unusableBody(`the body has more than ${MAX_CODINGS} content codings`);
     };
   }
   return (body, { maxOutputLength }) =>

@@ -168,7 +168,7 @@ return {'released', text(now)}
 export const ANNOUNCED_MS = 300_000;
 
 /** The most replicas that are counted, which limits a reply to a few hundred kilobytes. */
-export const MOST_COUNTED = 2_000;
+export const MAX_COUNTED = 2_000;
 
 /**
  * Stores a replica's announcement, which begins with its server time in microseconds; a time of 0 removes the replica. Replies with
@@ -186,7 +186,7 @@ for i = 1, #listed, 2 do
   local seen = tonumber(string.match(listed[i + 1], '^%d+'))
   if not seen or math.abs(now - seen) > ${ANNOUNCED_MS}000 then
     redis.call('HDEL', KEYS[1], listed[i])
-  elseif #present < ${MOST_COUNTED} then
+  elseif #present < ${MAX_COUNTED} then
     present[#present + 1] = listed[i + 1] .. ' ' .. listed[i]
   end
 end

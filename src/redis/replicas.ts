@@ -24,7 +24,7 @@ const SILENT_MS = { least: 2_000, perReplica: 10 } as const;
 const ANNOUNCEMENT = /^(\d+) (\S+) (\d+) (\S+) (.+)$/;
 
 /** The most names that are kept. */
-const MOST_LISTED = 100;
+const MAX_LISTED = 100;
 
 /** The first count of a starting fleet may find only this replica. Until the second, at least this many are assumed. */
 const ASSUMED_AT_FIRST = 10;
@@ -89,7 +89,7 @@ export class Replicas {
     }
     this.#counts++;
     this.count = Math.max(1, present.length);
-    this.listed = present.sort().slice(0, MOST_LISTED);
+    this.listed = present.sort().slice(0, MAX_LISTED);
     if (furthestUs > MAX_BEHIND_MS * 1000) this.link.time.learn(Number(now) + furthestUs, clock.monotonic());
     diagnostics.keyMismatch(mismatched);
   }

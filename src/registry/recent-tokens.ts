@@ -8,7 +8,7 @@ import type { AccessToken } from '../token.ts';
 import type { Slot } from './slot.ts';
 
 /** How many tokens are remembered. What mixes answers up does it with requests that are made at about the same time. */
-const MOST_REMEMBERED = 256;
+const MAX_REMEMBERED = 256;
 
 /** A token, and the owner to whom it was issued. */
 interface Remembered {
@@ -63,7 +63,7 @@ export class RecentTokens {
     const before = this.#tokens.get(value);
     this.#tokens.delete(value);
     this.#tokens.set(value, { slot, token });
-    if (this.#tokens.size > MOST_REMEMBERED) this.#tokens.delete(this.#tokens.keys().next().value as string);
+    if (this.#tokens.size > MAX_REMEMBERED) this.#tokens.delete(this.#tokens.keys().next().value as string);
     const other = this.#inDoubt.get(slot)?.slot;
     if (other) this.#diagnostics.emit('token.mixed_up', () => ({ owner: slot.owner, otherOwner: other.owner }));
     this.#inDoubt.delete(slot);

@@ -1,5 +1,5 @@
 import type { RedisPort } from '../../src/redis/ports.ts';
-import { ANNOUNCED_MS, MAX_AHEAD_MS, MAX_SHARED_MS, MEMORY_MS, MOST_COUNTED } from '../../src/redis/record-scripts.ts';
+import { ANNOUNCED_MS, MAX_AHEAD_MS, MAX_SHARED_MS, MEMORY_MS, MAX_COUNTED } from '../../src/redis/record-scripts.ts';
 
 /**
  * The shared record in TypeScript, for simulations: models Redis with our scripts on an injected clock. The suite
@@ -169,7 +169,7 @@ class RecordAt {
       const seenUs = Number(/^\d+/.exec(value)?.[0] ?? Number.NaN);
       if (!(Math.abs(this.#now - seenUs) <= ANNOUNCED_MS * 1000)) this.#clear(field);
     }
-    return ['listed', ...[...this.fields].slice(0, MOST_COUNTED).map(([name, said]) => `${said} ${name}`)];
+    return ['listed', ...[...this.fields].slice(0, MAX_COUNTED).map(([name, said]) => `${said} ${name}`)];
   }
 
   #endLease(call: string): boolean {

@@ -145,7 +145,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     expect(await run(scripts.ACQUIRE, 'k', ACQUIRED)).toMatchObject({ what: 'lead' });
   });
 
-  it('a replica is listed while its announcement is recent, and a reply lists at most MOST_COUNTED', async () => {
+  it('a replica is listed while its announcement is recent, and a reply lists at most MAX_COUNTED', async () => {
     const { run, model } = pair();
     await client.flushAll();
     const { nowUs } = await run(scripts.ANNOUNCE, 'replicas', ['first', '0 of unknown time']);
@@ -156,13 +156,13 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     const { rest } = await run(scripts.ANNOUNCE, 'replicas', ['first', '0 leaves']);
     expect(rest.map((each) => each.split(' ').at(-1))).toEqual(['second', 'fourth']);
     const many = Array.from(
-      { length: scripts.MOST_COUNTED + 9 },
+      { length: scripts.MAX_COUNTED + 9 },
       (_, index) => [`r${index}`, `${nowUs} said`] as const,
     );
     await client.hSet('many', Object.fromEntries(many));
     const port = fromNodeRedis(client);
     const reply = (await port.run(scripts.ANNOUNCE, 'many', ['first', '0 leaves'])) as string[];
-    expect(reply).toHaveLength(2 + scripts.MOST_COUNTED);
+    expect(reply).toHaveLength(2 + scripts.MAX_COUNTED);
     await client.set('replicas', 'a string');
     model.flush();
     expect((await run(scripts.ANNOUNCE, 'replicas', ['first', `${nowUs} said`])).rest).toHaveLength(1);
