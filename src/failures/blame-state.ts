@@ -11,8 +11,8 @@ export interface Circuit extends Pause {
 }
 
 /**
- * What is known about the service. A trial belongs to the state in which it was sent: once that has ended, its outcome is one
- * like any other.
+ * What is known about the service. A trial belongs to the state in which it was sent: once that state has ended, its outcome
+ * counts like any other.
  *
  * @typeParam O identifies an owner.
  */
@@ -58,8 +58,8 @@ export interface Blame<O> {
 }
 
 /**
- * A call waits for a pause that ends within this time. A longer pause refuses it. For its turn a call waits as long if there is
- * a rejected token to give it instead.
+ * A call waits for a pause that ends within this time. A longer pause refuses it. A call that can get a rejected token
+ * instead waits as long in the queue.
  */
 export const PATIENCE_MS = 1_000;
 
@@ -80,7 +80,7 @@ export function circuitOf<O>({ state }: Blame<O>): Circuit | undefined {
   return state.phase === 'open' ? state.circuit : undefined;
 }
 
-/** Canaries that were asked already, and are not asked again yet. */
+/** Canaries that were sent already, and are not sent again yet. */
 export function askedCanaries<O>({ state }: Blame<O>): readonly O[] {
   return state.phase === 'closed' ? [] : state.asked;
 }
@@ -97,7 +97,7 @@ export function trialDueAtMs<O>({ state }: Blame<O>): number | undefined {
   return state.circuit.retryAtMonotonicMs;
 }
 
-/** How long a request that was queued then waits for an open circuit. */
+/** Until when a request that was queued at that time waits for an open circuit. */
 export const waitsUntilMs = ({ sinceMs }: Circuit, queuedAtMs: number): number =>
   Math.max(sinceMs, queuedAtMs) + PATIENCE_MS;
 

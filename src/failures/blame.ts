@@ -1,6 +1,6 @@
 /**
- * Whose fault is a failure? Each event changes the state in place, and says what to do. Nothing here reads a clock, draws a
- * random number or does I/O.
+ * Whose fault is a failure? Each event changes the state in place, and returns what to do. Nothing here reads a clock, draws
+ * a random number or does I/O.
  *
  * Every failure is attributed to its owner until there is evidence against the service. When three owners in a row fail for
  * the first time with no success in between, the registry refreshes the tokens of the owners that succeeded most
@@ -13,8 +13,8 @@
  * | checking | no | a success: closed; both canaries failed: open |
  * | open | one trial after each pause: a canary, or a caller's request | a success, or a response that concerns only its owner: closed |
  *
- * Before the first success there are no canaries. Ten suspects then open the circuit, and callers' requests are the trials. Later
- * canaries and callers take turns; a turn for which no caller waits is a canary's.
+ * Before the first success there are no canaries. Ten suspects then open the circuit, and callers' requests are the trials.
+ * After that, trials alternate between canaries and callers; if no caller waits, a canary is sent.
  */
 
 import { OwnerTokenError, type WiderScope } from '../errors/owner-token-error.ts';
@@ -43,7 +43,7 @@ export type BlameEvent<O> =
   | { readonly kind: 'slow'; readonly deadlineMs: number }
   /** A trial ended without evidence: it was dropped, or another replica obtained the token. */
   | { readonly kind: 'inconclusive'; readonly jitter: number }
-  /** A trial was sent; without an owner: no canary was free. */
+  /** A trial was sent; without an owner if no canary was free. */
   | { readonly kind: 'asked'; readonly owner: O | undefined; readonly jitter: number }
   /** The pause of the circuit is over. */
   | { readonly kind: 'due'; readonly isAwaited: boolean }
@@ -65,8 +65,8 @@ const CANARIES_TO_ASK = 2;
 /** More than a check needs, because some may be busy, forgotten or evicted. */
 const CANARIES_KEPT = 16;
 /**
- * No check begins for this long after the service has shown that it works. If it fails in part, a check would delay calls that it
- * serves.
+ * No check begins for this long after the service has shown that it works. During a partial outage a check would delay calls
+ * that it serves.
  */
 const TRUST_MS = 5_000;
 
@@ -120,7 +120,7 @@ function requestFailed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): Bla
   return blame.canaries.length > 0 ? beginCheck(blame, error) : open(blame, error, jitter, nowMs);
 }
 
-/** Counts an owner as a suspect. Returns whether there are enough of them, and the service is not trusted just now. */
+/** Counts an owner as a suspect. Returns whether there are enough for a check, and the service is not trusted at the moment. */
 function suspect<O>({ canaries, trustedUntilMs }: Blame<O>, { suspects }: Closed<O>, owner: O, nowMs: number): boolean {
   const isNew = !suspects.includes(owner);
   const enough = canaries.length > 0 ? SUSPECTS_TO_CHECK : SUSPECTS_BEFORE_ANY_SUCCESS;
@@ -197,8 +197,8 @@ function nextCanary<O>(blame: Blame<O>, state: Checking<O>, jitter: number, nowM
 }
 
 /**
- * No further canary is sent. Once none is outstanding, opens the circuit. In an open one, each canary may be asked again; if none
- * can, the turn is a caller's.
+ * No canary is free. A check opens the circuit once none is outstanding. In an open circuit each canary may be sent again; if
+ * none can, a caller's request is the next trial.
  */
 function noCanaryFree<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameStep {
   const { state } = blame;
@@ -230,7 +230,7 @@ function open<O>(blame: Blame<O>, error: OwnerTokenError, jitter: number, nowMs:
   return NOTHING;
 }
 
-/** The service works. */
+/** The service works: no check begins for a while. */
 function trust<O>(blame: Blame<O>, nowMs: number): BlameStep {
   blame.trustedUntilMs = nowMs + TRUST_MS;
   return close(blame);

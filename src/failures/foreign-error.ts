@@ -1,14 +1,14 @@
 /**
  * Reads the errors of HTTP and OAuth clients, for sources that use one: axios, got, ky, undici, ofetch, a wrapper of `fetch`,
- * openid-client, oauth4webapi, simple-oauth2, badgateway, google-auth-library or msal-node. Each puts what the service answered
- * in a place of its own, so all places are searched:
+ * openid-client, oauth4webapi, simple-oauth2, badgateway, google-auth-library or msal-node. Each puts the service's answer in
+ * a different place, so all places are searched:
  *
  * | fact | where it may be |
  * |---|---|
  * | status | `status` or `statusCode` of the error, its `cause` or `data`, or the `response` or `res` of one of these |
  * | OAuth error code | `error`, `errorCode` or `oauth2Code` of those, or of a body: `data`, `_data`, `body`, `payload`, parsed or as text |
  * | `Retry-After`, `Date`, `WWW-Authenticate` | `headers` of those |
- * | no response | the `code` of a system error, of the error or a cause |
+ * | no response | the `code` of a system error: the thrown one, or a cause |
  *
  * Nothing else is kept: no header, no body, no message. An OAuth code is kept only if it is a standard one, because any other
  * could be an echo of a secret that only the source knows.
@@ -56,8 +56,8 @@ const isObject = (value: unknown): value is object => typeof value === 'object' 
 const MAX_DEPTH = 3;
 
 /**
- * The objects that may hold facts, the nearest first. openid-client has the response, or its body, as `cause`; simple-oauth2 has
- * both in `data`, and in `output` a status of its own.
+ * The objects that may hold facts, the nearest first. openid-client has the response, or its body, as `cause`; simple-oauth2
+ * has both in `data`, and its own status in `output`.
  */
 function holdersIn(thrown: unknown, depth = 0): object[] {
   if (!isObject(thrown) || depth > MAX_DEPTH) return [];

@@ -3,14 +3,14 @@
  *
  * If more than 15 % of the answers, counted by distinct owners, say that the service is busy, it is overloaded. The rate is then cut to
  * the rate at which requests were sent, less that share, but never below nine tenths of the rate at which the service recently
- * issued tokens. The share is that of about the last second's answers; if it is over a half, the first few do. Without such answers the
- * rate rises by a tenth each second, and a minute after the last cut the limit is dropped.
+ * issued tokens. The share covers about the last second's answers; over a half, the first few are enough. Without such
+ * answers the rate rises by a tenth each second, and a minute after the last cut the limit is dropped.
  *
- * A cut must help. If two in a row do not lower the share by half, although an overloaded service would refuse fewer requests, the
- * limit is dropped. For a while, longer each time, only a share of over a half leads to another cut.
+ * A cut must help. If two in a row do not halve the share, as they would for an overloaded service, the limit is dropped. For
+ * a while, longer each time, only a share of over a half leads to another cut.
  *
- * A 429 says that the service is busy. A 503 may be a failure of that part of the service which its owner is on, where a lower rate
- * helps nobody: it counts only for a moment after a token was issued for a request that followed soon after its owner's 503.
+ * A 429 says that the service is busy. A 503 may come from one failing shard, where a lower rate does not help: it counts
+ * only for a moment after an owner that got a 503 was issued a token soon afterwards.
  */
 
 import { TRY_AGAIN } from './pauses.ts';
@@ -32,14 +32,14 @@ export interface Pace {
   /** The answers to requests that were sent since the last cut, and the share of them that say that the service is busy. */
   answers: number;
   busyShare: number;
-  /** The owner of the last such answer: a repeated one of the same owner does not count. */
+  /** The owner of the last busy answer: a repeated one of the same owner does not count. */
   lastBusy: unknown;
   cutAtMs: number;
   /** The share before the last cut, until that has shown whether it helps; otherwise 0. */
   shareBefore: number;
-  /** Whether the cut before did not help either. */
+  /** Whether the previous cut did not help either. */
   hasNotHelped: boolean;
-  /** Since two cuts did not help: until when it takes {@link HIGH_SHARE} for another, and for how long the next time. */
+  /** After two cuts that did not help: until when another takes {@link HIGH_SHARE}, and for how long the next time. */
   tolerateUntilMs: number;
   tolerateMs: number;
   raisedAtMs: number;
@@ -55,7 +55,7 @@ export interface Pace {
 }
 
 const BUSY_SHARE = 0.15;
-/** The share is that of the answers of about a second, or of so many if those are fewer. */
+/** The share covers about a second of answers, but at least this many. */
 const LEAST_ANSWERS = 20;
 /** A cut helps if it lowers the share to half of what it was. */
 const HELPS = 0.5;
@@ -69,8 +69,8 @@ const FORGET_AFTER_MS = 60_000;
 /** A burst that is shorter counts as this long. */
 const SHORTEST_MS = 200;
 /**
- * 503s count as 429s for `withinMs` after a token is issued for a request that was sent within `withinMs` of its owner's 503. With
- * seconds, nodes that restart one after the other would look like load. `owners` bounds how many are remembered.
+ * 503s count as 429s for `withinMs` after a token is issued for a request that was sent within `withinMs` of its owner's 503.
+ * If it were seconds, a rolling restart would look like load. `owners` bounds how many 503s are remembered.
  */
 const LOAD = { withinMs: 500, owners: 256 } as const;
 const NEVER = Number.NEGATIVE_INFINITY;
@@ -161,7 +161,7 @@ export function paceForgotten({ unavailable }: Pace, owner: unknown): void {
   unavailable.delete(owner);
 }
 
-/** A request failed. @param busy whether the response was a 429, or a 503 that does not say for how long. */
+/** A request failed. @param busy 429, or 503 if that came without `Retry-After`. */
 export function paceFailed(
   pace: Pace,
   owner: unknown,
@@ -218,7 +218,7 @@ function cut(pace: Pace, nowMs: number): void {
   pace.raisedAtMs = nowMs;
 }
 
-/** Enough answers since the last cut have come to say whether it helps. */
+/** Decides by the answers since the last cut whether it helps. */
 function judgeCut(pace: Pace, nowMs: number): void {
   const { busyShare, shareBefore, hasNotHelped } = pace;
   pace.shareBefore = 0;

@@ -8,13 +8,13 @@
  * | client | failed canaries | `pauses.client`: 0.5 s, 30 s |
  * | endpoint | failed canaries | `pauses.endpoint`: 0.5 s, 30 s |
  *
- * A pause doubles from the base up to the cap: an owner's with each failure in a row, a circuit's when a canary and a caller
- * have failed as trials, because one failed trial says little about a service that fails in part. Half of a pause is jitter,
- * drawn once, when the failure is recorded: if each read drew it, the shortest draw would win.
+ * A pause doubles from the base up to the cap: an owner's with each failure in a row, a circuit's once a canary and a caller
+ * have both failed as trials, because one failed trial says little about a service that fails in part. Half of a pause is
+ * jitter, drawn once, when the failure is recorded: if each read drew it, the shortest draw would win.
  *
- * A `Retry-After` replaces its owner's pause. The first one stops an owner, and any one a circuit, for one minute at most, because
- * services announce an hour to everybody and are back after two minutes. While an owner's token lives, a failed refresh is no
- * hurry: it pauses for ten seconds at least, or for a third of what is left of the token.
+ * A `Retry-After` replaces its owner's pause. An owner's first one, and any one that stops all owners, counts for a minute at
+ * most, because services announce an hour and are back after two minutes. While an owner's token lives, a failed refresh is
+ * not urgent: it pauses for at least ten seconds, or a third of the token's remaining life if that is less.
  */
 
 import { OwnerTokenError, type WiderScope } from '../errors/owner-token-error.ts';
@@ -61,13 +61,13 @@ export interface Pause {
   readonly retryAtMonotonicMs: number;
 }
 
-/** The base of an owner's pause after a failure that is usually transient, and about how long a retry comes after one. */
+/** The base of an owner's pause after a usually transient failure, and roughly the delay of a retry. */
 export const TRANSIENT_BASE_MS = 100;
-/** How long a `Retry-After` may stop all owners, or the first one an owner, before the service is asked again. */
+/** The longest that a `Retry-After` stops all owners, and that an owner's first one stops the owner. */
 const LONGEST_OBEYED_MS = 60_000;
-/** When a larger room or a lower rate that did not help is tried again. */
+/** After how long a larger room or a lower rate that did not help is tried again. */
 export const TRY_AGAIN: PauseRange = { baseMs: 5_000, capMs: 300_000 };
-/** The pause after a failed refresh, and its share of the token's life that is left. */
+/** The least pause after a failed refresh, or this share of the token's remaining life if that is less. */
 const REFRESH_AGAIN = { afterMs: 10_000, ofLife: 1 / 3 } as const;
 
 /** The failure of an owner's request. */
@@ -105,8 +105,8 @@ function ownerRange(error: OwnerTokenError, { owner, endpoint }: PauseRanges): P
  * The pause of a circuit.
  *
  * @param count failed trials in a row, this one included.
- * @param isProven whether the service ever gave a token. Until then all that have called may be owners whom it fails, so the
- *   endpoint's pause stays at twice its base.
+ * @param isProven whether the service has ever issued a token. Until then, perhaps only owners that always fail have called,
+ * so the endpoint's pause stays at twice its base.
  */
 export function circuitPause(
   scope: WiderScope,
@@ -124,7 +124,7 @@ export function circuitPause(
   return { error, count, retryAtMonotonicMs: nowMs + Math.max(obeyedMs, drawnMs) };
 }
 
-/** The base, doubled with each one after the first, up to the cap. */
+/** The base, doubled for each failure after the first, up to the cap. */
 export const doubled = (count: number, baseMs: number, capMs: number): number =>
   Math.min(capMs, baseMs * 2 ** (count - 1));
 

@@ -56,7 +56,9 @@ export type HealthEvent<O> =
 
 /** What to do after an event. */
 export interface Step extends BlameStep {
-  /** After how many milliseconds a failed request is retried. Then no owner pauses, and its callers keep waiting. */
+  /**
+   * After how many milliseconds a failed request is retried. If set, its owner does not pause, and its callers keep waiting.
+   */
   readonly resendAfterMs?: number | undefined;
   /** What a failure was attributed to, and the pause of its owner. */
   readonly scope?: FailureScope;
@@ -140,7 +142,7 @@ function reduceFailure<O>(health: Health<O>, event: FailedEvent<O>, nowMs: numbe
   return { ...todo, scope, ownerPause: pauseOf(blame, event, scope, nowMs) };
 }
 
-/** Whether a response may mean that the service is overloaded. A 503 with `Retry-After` says how long it is down. */
+/** The status of a response that may mean overload. A 503 with `Retry-After` announces downtime instead. */
 function busyStatus({ status, code, retryAfterMs }: OwnerTokenError): 429 | 503 | undefined {
   if (code === 'rate_limited') return 429;
   return status === 503 && retryAfterMs === undefined ? 503 : undefined;
@@ -157,7 +159,7 @@ function resendOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent
   return TRANSIENT_BASE_MS * (0.5 + jitter);
 }
 
-/** A failure gets the circuit's scope if it opened the circuit, or happened meanwhile and may have the same cause. */
+/** A failure gets the circuit's scope if it opened the circuit, or happened while it was open and may have the same cause. */
 function attributedScope<O>(blame: Blame<O>, event: FailedEvent<O>): FailureScope {
   const circuit = circuitOf(blame);
   const { scope, isGiven } = OwnerTokenError.escalationOf(event.error);

@@ -1,8 +1,8 @@
 /**
  * What rejections by the API say about an owner's token. A 401 does not say whether the token, the route or the API itself is
  * at fault; only a newer token shows it. So a rejected token is replaced. If its replacement is rejected as well, before any
- * call with it was accepted, then another one would hardly help: the replacement is kept and given out, for longer with each
- * one in a row. Nothing here does I/O, reads a clock or logs.
+ * call with it was accepted, then another one would hardly help: the replacement is kept and served, for longer with each one
+ * in a row. Nothing here does I/O, reads a clock or logs.
  *
  * | state | calls get | a rejection | an accepted call | a newer token arrives |
  * |---|---|---|---|---|
@@ -33,7 +33,7 @@ interface Replacing extends Streak {
   readonly ageMs: number | undefined;
 }
 
-/** The token was rejected, but is given out. */
+/** The token was rejected, but is served. */
 interface Kept extends Streak {
   readonly kind: 'kept';
   readonly firstRejectedAtMs: number;
@@ -56,20 +56,20 @@ export interface RejectedToken {
 
 /** How long the first token in a row is kept, counted from its arrival. Twice as long for each further one. */
 const FIRST_KEPT_MS = 10_000;
-/** A token whose first rejection comes later than this has worked. Without reports of success a second must do. */
+/** A token that is first rejected later than this has worked. Without reports of success a second has to suffice. */
 const REJECTED_SOON_MS = { withAccept: FIRST_KEPT_MS, withoutAccept: 1_000 } as const;
 
-/** What a rejection depends on besides the state. */
+/** What a rejection depends on, apart from the state. */
 export interface Rejection {
   readonly now: Instant;
   readonly ageMs: number;
-  /** Another process has rejected the token and asks for a newer one, which it will share: to ask costs nothing. */
+  /** Another process has rejected the token and requests a newer one, which it will share, so asking costs nothing. */
   readonly elsewhere?: boolean | undefined;
   /** Whether the callers report accepted calls. */
   readonly hasAccepts: boolean;
   /** The longest that a token is kept. */
   readonly capMs: number;
-  /** Its name is read only if the token is kept, because it may have to be computed. */
+  /** Its `owner` is read only if the token is kept, because it may have to be computed. */
   readonly slot: { readonly owner: string };
 }
 

@@ -1,11 +1,12 @@
 /**
- * How many requests may run at once: 32, and more only while more helps. While all of them are in use, each step adds half as many, as
- * long as that brings more tokens a second; where it does not, the room goes back to where most came, and tries again later, ever
- * more rarely. A new registry takes a moment to get to 32, so that it finds a limit below that before it exceeds it by far: a burst of
- * 429s as the first answers would be taken for an outage. Each event changes the state in place; nothing here reads a clock.
+ * An adaptive concurrency limit: 32 requests, and more only while more helps. While the room is full, each step raises it by
+ * half, as long as that brings more tokens a second; otherwise it returns to the size with the best rate, and tries again
+ * later, ever more rarely. A new registry starts slowly, so that it meets a lower limit of the service before it exceeds it
+ * by far: a burst of 429s as the first answers would look like an outage. Each event changes the state in place; nothing here
+ * reads a clock.
  *
- * The rate is that of Little's law: requests at once, divided by how long they take. Counting tokens by the second would not
- * do, because answers come in bursts, nor would latency alone: it differs between requests that nothing slows down.
+ * The rate follows from Little's law: concurrent requests, divided by their latency. Tokens counted per second are too noisy,
+ * because answers come in bursts; latency alone varies between requests even without overload.
  *
  * @see {@link https://en.wikipedia.org/wiki/Little%27s_law Little's law}
  */
@@ -19,29 +20,29 @@ export interface Room {
   /** When the first request was sent, and how many tokens have come. */
   firstSentMs: number | undefined;
   issued: number;
-  /** Where most tokens came so far; undefined until the first measurement. */
+  /** The size with the best rate so far; undefined until the first measurement. */
   best: { readonly size: number; readonly perMs: number } | undefined;
   /** The number of the last request that was sent, and of the last one before the size changed. */
   lastSent: number;
   changedAfter: number;
-  /** Answers to requests sent since then, while the room was full: how many, the tokens among them, and their sums. */
+  /** Answers to requests sent since then, while the room was full: counts, tokens, and sums of latency and concurrency. */
   answers: number;
   tokens: number;
   tookMs: number;
   atOnce: number;
-  /** When more is tried again, and how long the wait after that is. */
+  /** When a larger size is tried again, and how long the wait after that is. */
   tryAgainMs: number;
   waitMs: number;
 }
 
-/** What a client without any rule has at once. */
+/** The size before any measurement. */
 const AT_FIRST = 32;
 /** How many a new registry runs at once, and after how many milliseconds it adds one. */
 const RAMP = { atFirst: 16, msPerRequest: 10 } as const;
 const STEP = 1.5;
-/** A step helps if it brings so much more. */
+/** A step helps if it multiplies the rate by at least this. */
 const HELPS = 1.05;
-/** A step is taken back early if after so many answers it brings only so much of the best rate. */
+/** A step is taken back early if after this many answers it brings less than this share of the best rate. */
 const HARMS = { answers: 12, share: 0.75 } as const;
 
 export function initialRoom(most: number): Room {
@@ -66,7 +67,7 @@ export function initialRoom(most: number): Room {
 export interface Answered {
   readonly number: number;
   readonly tookMs: number;
-  /** How many requests ran, this one included, slow ones apart; and with these. */
+  /** How many requests ran, this one included: without slow ones, and with them. */
   readonly running: number;
   readonly atOnce: number;
 }
