@@ -1,10 +1,10 @@
-/** Redirects away from the origins that may have the token: they are followed as `fetch` does, without any credentials. */
+/** Redirects away from the origins that may receive the token: followed as `fetch` does, without any credentials. */
 
-/** Headers for one origin alone, besides those that present the token. `fetch` removes them from a redirect to another. */
+/** Credential headers other than those that present the token. `fetch` removes them from a redirect to another origin. */
 export const CREDENTIAL_HEADERS: readonly string[] = ['authorization', 'cookie', 'proxy-authorization'];
 
 /**
- * Whether a redirect leads to an origin that may not have the token.
+ * Whether a redirect leads to an origin that may not receive the token.
  *
  * @throws {TypeError} if it must not be followed at all: it leads from https to http, or to neither.
  */
@@ -15,7 +15,7 @@ export function leavesAllowedOrigins(
 ): boolean {
   const { protocol } = new URL(to);
   if (protocol !== 'https:' && protocol !== 'http:')
-    throw new TypeError('fetch failed: a redirect leads to no http(s) URL');
+    throw new TypeError('fetch failed: a redirect does not lead to an http(s) URL');
   if (protocol === 'http:' && new URL(from).protocol === 'https:') {
     throw new TypeError('fetch failed: a redirect leads from https to http');
   }

@@ -2,10 +2,10 @@
  * Calls to the service's resources on one owner's behalf: a `fetch` that attaches the owner's token and learns from the
  * response whether it was accepted.
  *
- * - A token is sent to allowed origins only, so redirects are followed here. From the first hop to any other origin on, they are
- *   followed without it, and their answers say nothing of it.
- * - A 401 rejects exactly the token that was sent, and the hop that got it is made once more, with whatever `getToken` then
- *   gives. Earlier hops are not repeated, because a redirected POST has already taken effect.
+ * - A token is sent to allowed origins only, so redirects are followed here. From the first hop to another origin on, they
+ *   are followed without it, and no longer report acceptance or rejection.
+ * - A 401 rejects exactly the token that was sent, and that hop is repeated once, with the token that `getToken` then
+ *   returns. Earlier hops are not repeated, because a redirected POST has already taken effect.
  * - Acceptance and rejection are reported, for expiry policies that learn.
  */
 
@@ -93,7 +93,7 @@ export interface OwnerFetch {
   /**
    * Reports the status of a call with this token: 401 rejects it, success accepts it.
    *
-   * @returns whether it was rejected, so that the call may be made once more, with what `authorize` then gives.
+   * @returns whether it was rejected, so that the call may be repeated once, with what `authorize` then adds.
    */
   answered(token: AccessToken, status: number): boolean;
 }

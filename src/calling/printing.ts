@@ -1,6 +1,6 @@
 /**
  * Keeps tokens out of logs. Node's requests hold the headers as they were sent, its TLS sockets those of the request that
- * opened them, and what the clients return and throw leads to both.
+ * opened them, and both are reachable from what HTTP clients return and throw.
  */
 
 import { inspect } from 'node:util';
@@ -14,7 +14,7 @@ export function printNameOnly(object: unknown): void {
 
 /**
  * Prints one of Node's requests and its socket by their class names. pino logs a request as if it were a response, by
- * `getHeaders()`, so that this leaves out the headers of these names.
+ * `getHeaders()`, which then leaves out the headers of these names.
  */
 export function hideRequest(request: unknown, names: Iterable<string>): void {
   const { socket, getHeaders } = (request ?? {}) as { socket?: unknown; getHeaders?: () => object };
@@ -26,7 +26,7 @@ export function hideRequest(request: unknown, names: Iterable<string>): void {
   define(request as object, 'getHeaders', value);
 }
 
-/** Not enumerable, so that it does not print itself. What is frozen stays as it is. */
+/** Not enumerable, so that it does not print itself. A frozen object stays unchanged. */
 function define(object: object, name: PropertyKey, value: unknown): void {
   Reflect.defineProperty(object, name, { value, configurable: true, writable: true });
 }

@@ -98,7 +98,7 @@ export function nextHop(hop: Hop, response: Response): Hop | undefined {
   return { ...hop, url, target: url, init, headers, method, body: () => body };
 }
 
-/** The same hop without credentials: those of the caller, and what presented the token in the hop before. */
+/** The same hop without credentials: neither the caller's, nor what presented the token in the previous hop. */
 export function withoutCredentials(
   hop: Hop,
   before: Hop,

@@ -36,9 +36,9 @@ export interface EndpointFailure extends HttpFailure {
    */
   readonly oauthError?: string | undefined;
   /**
-   * The `error_description` of an OAuth error response: its first 300 characters as plain text, which may be logged. Undefined if
-   * they repeat something that was sent, in any usual encoding, and if more than 768 bytes of values were sent, which are not
-   * compared.
+   * The `error_description` of an OAuth error response: its first 300 characters as plain text, which may be logged.
+   * Undefined if they repeat something that was sent, in any usual encoding, or if more than 768 bytes of values were sent,
+   * because those are not compared.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
    */
@@ -100,12 +100,12 @@ export function classify(
 }
 
 /**
- * Names the credentials that begin or end with white space, such as the line break of `echo secret | base64`, since nothing
+ * Names the credentials with leading or trailing white space, such as the line break of `echo secret | base64`, since nothing
  * else shows it. No value is quoted.
  */
 function whiteSpaceIn(credentials: Readonly<Record<string, string>>): string {
   const names = Object.keys(credentials).filter((name) => AROUND.test(credentials[name] as string));
-  return names.length === 0 ? '' : `; white space at the beginning or end of ${names.join(' and ')}`;
+  return names.length === 0 ? '' : `; leading or trailing white space in ${names.join(' and ')}`;
 }
 
 /** Invisible characters included, such as a zero-width space. */
@@ -135,7 +135,7 @@ function descriptionOf(body: unknown, sent: SentValues): string | undefined {
   const description = property(body, 'error_description');
   const shown = plainDescription(description);
   if (shown === undefined) return undefined;
-  // Beyond what is shown, for an echo that is cut off there; and without the white space that may hide one.
+  // Checks beyond what is shown, where an echo may be cut off, and also without white space, which may hide one.
   const checked = (description as string).slice(0, 2 * MAX_DESCRIPTION_LENGTH);
   const both = `${checked}\n${checked.replace(/[\p{C}\s]+/gu, '')}`;
   return sent.areRepeatedIn(both) || sent.areHiddenIn(both) ? undefined : shown;

@@ -7,8 +7,8 @@ const MIN_ECHO_LENGTH = 8;
 const MIN_VALUE_LENGTH = 6;
 
 /**
- * What is compared within a millisecond. The comparison blocks the event loop for each refused request, and the length of a key is
- * up to whoever chose it.
+ * As much as can be compared within a millisecond: the comparison blocks the event loop for each refused request, and a key
+ * may have any length.
  */
 const MAX_SENT_BYTES = 768;
 const MAX_SENT_VALUES = 64;
@@ -75,13 +75,13 @@ const ENDS_IN_WORD = /[\p{L}\p{N}]$/u;
 const BEGINS_IN_WORD = /^[\p{L}\p{N}]/u;
 
 /**
- * Whether a text has a part of another, long enough to be an echo, for several others. They have up to a hundred thousand such
- * parts, so the hash of each is computed from the one before (Rabin-Karp), and a part is cut out and looked for only if the text
- * has one with that hash.
+ * Finds substrings that a text shares with others and that are long enough to be an echo. The others have up to a hundred
+ * thousand such substrings, so each hash is computed from the one before (Rabin-Karp), and a substring is compared only if
+ * the text has one with that hash.
  */
 class SubstringIndex {
   readonly #text: string;
-  /** Two marks for each part of the text, at two halves of its hash. */
+  /** Two marks for each substring of the text, at the two halves of its hash. */
   readonly #marks = new Uint8Array(2 * MARKS);
 
   constructor(text: string) {
@@ -108,7 +108,7 @@ const HASH_SHIFT = 17;
 const BASE = 0x9e3779b1;
 const BASE_TO_LENGTH = Array.from({ length: MIN_ECHO_LENGTH }).reduce((power: number) => Math.imul(power, BASE), 1);
 
-/** Whether a condition holds for the hash of a part and its end. */
+/** Whether a condition holds for the hash and the end of any substring. */
 function someHash(text: string, holds: (hash: number, end: number) => boolean): boolean {
   let hash = 0;
   for (let at = 0; at < text.length; at++) {
@@ -122,7 +122,7 @@ function someHash(text: string, holds: (hash: number, end: number) => boolean): 
 /** How often a text is decoded: a value that was encoded twice is found. */
 const DECODINGS = 2;
 
-/** What a text says once everything in it that looks encoded is decoded: an echo may be part of what was encoded. */
+/** The text with everything that looks encoded decoded: an echo may be part of what was encoded. */
 function decoded(text: string): string {
   let found = text;
   for (let round = 0; round < DECODINGS; round++) {

@@ -17,7 +17,7 @@ import { raceAddresses } from './race-addresses.ts';
 /** Captured at load, so that the fake timers of a test cannot stall a response. */
 const { setImmediate } = timers;
 
-/** Loaded when first needed: TLS and compression would take a fifth of the import. */
+/** Loaded when first needed: TLS and compression would account for a fifth of the import time. */
 const nodeHttps = () => process.getBuiltinModule('node:https');
 const nodeZlib = () => process.getBuiltinModule('node:zlib');
 
@@ -43,7 +43,7 @@ export interface ExchangeRequest {
   readonly body: string;
   /** The largest decoded body that is accepted, in bytes. */
   readonly maxResponseBytes: number;
-  /** Uses no idle connection. */
+  /** Opens a new connection instead of using an idle one. */
   readonly isFresh?: boolean | undefined;
   /** Ends the exchange, unless the complete response has been read; its reason becomes the result's `error`. */
   readonly deadline: Deadline;
@@ -61,7 +61,7 @@ export interface ExchangeResult {
   readonly body?: Buffer;
   /** What interrupted the exchange; undefined if the response is complete. */
   readonly error?: unknown;
-  /** Says only that a reused connection is closed or over, so the same request may be sent again over a new one. */
+  /** Whether only the reused connection was at fault, so that the same request may be sent again over a new one. */
   readonly stale?: boolean;
 }
 
@@ -112,8 +112,8 @@ function withoutIdleSockets<T>(agent: http.Agent, send: () => T): T {
 }
 
 /**
- * Delivers the results of exchanges in batches, each when all responses that have arrived are read: running the same code
- * for a whole batch keeps it in the CPU's caches. Failures are deferred too, to keep the order of completion.
+ * Delivers the results of exchanges in batches, each once all responses that have arrived are read: running the same code for
+ * a whole batch keeps it in the CPU's caches. Failures are deferred too, to keep the order of completion.
  */
 export class ResultBatch {
   #results: { readonly deliver: (result: ExchangeResult) => void; readonly result: ExchangeResult }[] = [];
@@ -148,7 +148,7 @@ export function postOverHttp(
     }
     let head: ExchangeResult = {};
     let bytesBefore: number | undefined;
-    // Both may be called again: the batch keeps the order of results, and the first one counts.
+    // Either may be called again: the batch keeps the order of results, and only the first one counts.
     const isOver = () => request.reusedSocket && CONNECTION_STATUSES.includes(head.status);
     const end = (body: Buffer): void => batch.add(resolve, { ...head, body, stale: isOver() });
     const fail = (error: unknown): void => {
@@ -177,7 +177,7 @@ export function postOverHttp(
 }
 
 /**
- * Timeout and misdirected request: about the connection. The request was not processed.
+ * Request Timeout and Misdirected Request concern the connection: the request was not processed.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc9110#section-15.5.9 RFC 9110 §15.5.9 and §15.5.20}
  */
@@ -218,15 +218,15 @@ function readBody(
 /** The most that an encoding adds to an incompressible body: its frame, and a few bytes per 16 KiB. */
 const ENCODING_OVERHEAD_BYTES = 1_024;
 
-/** As in undici. Each is decoded at once, so a chain of thousands would block the event loop for a second. */
+/** As in undici. Decoding is synchronous, so a chain of thousands would block the event loop for a second. */
 const MAX_CODINGS = 5;
 
 type Decode = (body: Buffer, options: { maxOutputLength: number }) => Buffer;
 
 /**
  * The decoder of a list of content codings; undefined if none is needed. The request asks for no coding, but some services
- * compress all the same. As in `fetch`, a value that names no coding, such as a charset, stands for none, and the end of a
- * compressed body may be missing.
+ * compress all the same. As in `fetch`, a value that names no coding, such as a charset, means none, and a compressed body
+ * may lack its end.
  */
 function decoderFor(codings: string): Decode | undefined {
   const names = codings

@@ -1,7 +1,7 @@
 /**
- * Connects to a name that has several addresses. Node tries them one after the other and gives up each after half a second, so a service
- * that is further away than that, with one dead address, is never reached. Here a later attempt does not end an earlier one: the
- * first to connect wins.
+ * Connects to a name that has several addresses. Node tries them one after the other and abandons each after half a second,
+ * so it never reaches a slower service with one dead address. Here attempts overlap (Happy Eyeballs): the first to connect
+ * wins.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc8305#section-5 RFC 8305 §5}
  */
@@ -22,7 +22,7 @@ export function raceAddresses(agent: http.Agent & { readonly protocol?: string }
   agent.createConnection = ((options: TcpNetConnectOpts, done: Done) => {
     const { host = '' } = options;
     if (net.isIP(host) !== 0 || !net.getDefaultAutoSelectFamily()) return connect(options, done);
-    // By its object, whose method a host may have replaced.
+    // Not destructured, because an application may have replaced the method.
     dns.lookup(host, { all: true }, (error, addresses) => {
       if (error) return done(error);
       race(inTurns(addresses), options, timeoutMs, (failed, socket) => {
@@ -57,7 +57,7 @@ function race(addresses: LookupAddress[], options: TcpNetConnectOpts, timeoutMs:
     const { address: host } = addresses.shift() as LookupAddress;
     const socket = net.connect({ host, port, noDelay, keepAlive, keepAliveInitialDelay } as TcpNetConnectOpts);
     attempts.add(socket);
-    // What nobody waits for any more must not keep the process alive.
+    // A pending attempt must not keep the process alive.
     socket.unref().setTimeout(timeoutMs, () => socket.destroy(timedOut()));
     const failed = (error: NodeJS.ErrnoException) => {
       attempts.delete(socket);

@@ -1,7 +1,7 @@
 /**
  * The token endpoint: one access key in, one POST, one issued token or one error out. It does not cache, queue or back
- * off. It resends a request in one case only: a reused connection turned out to be closed before any of the response
- * arrived, or the response says that it is over (408, 421).
+ * off. It resends a request in one case only: a reused connection turned out to be closed before any of the response arrived,
+ * or the response refuses the connection (408, 421).
  */
 
 import type http from 'node:http';
@@ -138,7 +138,7 @@ export class TokenEndpoint implements TokenSource {
     if (this.#ownAgent) this.#closeIdle(idleSockets(this.#ownAgent));
   }
 
-  /** Closes those of the connections that are idle. */
+  /** Closes these connections if they are still idle. */
   #closeIdle(sockets: readonly Socket[]): void {
     const idle = idleSockets(this.#ownAgent as http.Agent);
     for (const socket of idle.filter((each) => sockets.includes(each))) socket.destroy();
@@ -201,14 +201,14 @@ export class TokenEndpoint implements TokenSource {
   }
 }
 
-/** A token type that is no registered scheme is logged, so one that repeats what was sent is dropped. */
+/** An unregistered token type is logged, so it is dropped if it repeats what was sent. */
 function withoutEcho(issued: IssuedToken, sent: () => string[]): IssuedToken {
   const { tokenType } = issued;
   const mayEcho = tokenType !== undefined && unregisteredType(issued, '') !== undefined;
   return mayEcho && new SentValues(sent()).areRepeatedIn(tokenType) ? { ...issued, tokenType: undefined } : issued;
 }
 
-/** What `identity()` describes the shape of the request with. */
+/** The values for which `identity()` builds the request. */
 const PLACEHOLDERS: TokenRequestCredentials = Object.freeze({
   clientId: 'a client id',
   clientSecret: 'a client secret',
@@ -217,7 +217,7 @@ const PLACEHOLDERS: TokenRequestCredentials = Object.freeze({
 
 /** What a response contains: a usable token, or anything else. */
 interface Read extends UnusableBody {
-  /** Always its own property: `Object.prototype` may be polluted. */
+  /** Always an own property, because `Object.prototype` may be polluted. */
   readonly issued: IssuedToken | undefined;
 }
 
@@ -228,7 +228,7 @@ interface Read extends UnusableBody {
  * @see {@link https://www.rfc-editor.org/rfc/rfc8259#section-8.1 RFC 8259 §8.1}
  */
 function readJson(body: Buffer): { isJson: boolean; content: unknown } {
-  // JSON begins with an ASCII character: a zero byte beside it shows UTF-16.
+  // JSON begins with an ASCII character: a zero byte next to it shows UTF-16.
   const isUtf16 = body[0] === 0xff || body[0] === 0xfe || body[0] === 0 || body[1] === 0;
   const isBigEndian = body[0] === 0xfe || body[0] === 0;
   const text = isUtf16 ? new TextDecoder(isBigEndian ? 'utf-16be' : 'utf-16le').decode(body) : body.toString();
@@ -243,7 +243,7 @@ function readJson(body: Buffer): { isJson: boolean; content: unknown } {
 /** Node's own warning does not say what is at stake here. */
 function warnIfUnchecked({ protocol }: URL): void {
   if (protocol !== 'https:' || process.env.NODE_TLS_REJECT_UNAUTHORIZED !== '0') return;
-  const risk = 'any server on the way can take the client secret';
+  const risk = 'any server on the network path can steal the client secret';
   const instead = 'To trust a certificate authority, use NODE_EXTRA_CA_CERTS';
   process.emitWarning(`TokenEndpoint: with NODE_TLS_REJECT_UNAUTHORIZED=0, ${risk}. ${instead}`);
 }

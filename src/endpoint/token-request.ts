@@ -171,7 +171,7 @@ export function formRequest(options: RequestShapeOptions = {}): TokenRequestShap
 /**
  * Grant type and access key in a form, client id and client secret by HTTP Basic (`client_secret_basic`). Both are
  * form-encoded before they are joined, as the RFC says, which matters for characters other than letters, digits, `*`, `-`,
- * `.` and `_`; a server that does not decode them needs a shape of its own.
+ * `.` and `_`; a server that does not decode them needs a custom shape.
  *
  * @throws {OwnerTokenError} `invalid_options`
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-2.3.1 RFC 6749 §2.3.1}
@@ -250,7 +250,7 @@ export function checkedRequest(returned: unknown): CheckedRequest {
     throw new UnusableRequest('expected an object with path, headers and body');
   }
   for (const name of Object.keys(returned)) {
-    if (!PARTS.includes(name)) throw new UnusableRequest('expected no other properties than path, headers and body');
+    if (!PARTS.includes(name)) throw new UnusableRequest('expected no properties other than path, headers and body');
   }
   const { path: givenPath, headers: givenHeaders, body } = properties(returned, PARTS);
   const path = givenPath ?? DEFAULT_PATH;
@@ -309,7 +309,7 @@ function withDefaults(given: unknown, defaults: Readonly<Record<string, string>>
   const isValue = ([, value]: [string, unknown]) =>
     typeof value === 'string' && /^[\t\x20-\x7e\x80-\xff]*$/.test(value);
   if (!entries.every(isValue))
-    throw new UnusableRequest('headers: expected strings of characters that a header can carry');
+    throw new UnusableRequest('headers: expected strings of characters that are allowed in a header');
   const absent = Object.entries(defaults).filter(([name]) => !names.includes(name.toLowerCase()));
   return Object.fromEntries([...absent, ...entries]);
 }

@@ -1,4 +1,4 @@
-/** The codes of the causes of failures that say nothing of owner and service. */
+/** Codes of causes of failures that prove nothing about the owner or the service. */
 
 import type { OwnerTokenError } from './owner-token-error.ts';
 
@@ -6,7 +6,7 @@ import type { OwnerTokenError } from './owner-token-error.ts';
 export const STOOD_STILL = 'ERR_STOOD_STILL';
 /** The token of an answer had already expired when it arrived. */
 export const EXPIRED_ON_ARRIVAL = 'ERR_EXPIRED_ON_ARRIVAL';
-/** The token of an answer is one that another owner was given a moment ago. */
+/** The token of an answer was issued to another owner a moment ago. */
 export const ANOTHER_OWNERS = 'ERR_ANOTHER_OWNERS';
 
 const CODES: readonly unknown[] = [STOOD_STILL, EXPIRED_ON_ARRIVAL, ANOTHER_OWNERS];

@@ -20,7 +20,7 @@ export function refusalCodeOf(oauthError: string | undefined): 'owner_refused' |
   return CLIENT_REFUSALS.includes(oauthError) ? 'client_refused' : undefined;
 }
 
-/** The OAuth error codes that say "later": of RFC 6749 §4.1.2.1, sent with any status, and of RFC 8628. */
+/** The OAuth error codes that mean "try later": of RFC 6749 §4.1.2.1, sent with any status, and of RFC 8628. */
 const OUTAGES: readonly unknown[] = ['server_error', 'temporarily_unavailable', 'slow_down'];
 
 /**
@@ -44,7 +44,7 @@ export function looksLikeOauthError(value: unknown): value is string {
 
 export const MAX_DESCRIPTION_LENGTH = 300;
 
-/** Long enough to be a key or a token in some encoding. Ordinary words have no digits, and a UUID is how services name a request. */
+/** Long enough to be a key or a token in some encoding. Ordinary words have no digits, and a UUID is usually a request ID. */
 const OPAQUE = /[\w+/=%~.-]{24,}/g;
 const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\.?$/i;
 

@@ -155,11 +155,11 @@ interface Branded {
   readonly isScopeGiven: boolean;
 }
 
-/** What a failure says of others than its owner. */
+/** What a failure proves beyond its owner. */
 export interface Escalation {
   /** The scope that it escalates to; `owner` if it can only be the owner's own. */
   readonly scope: FailureScope;
-  /** Whether the source put it there on purpose, so that it needs no further evidence. */
+  /** Whether the source set it, so that it needs no further evidence. */
   readonly isGiven: boolean;
 }
 
@@ -198,8 +198,8 @@ export class OwnerTokenError extends Error {
   /** The `error` of an OAuth error response. */
   readonly oauthError: string | undefined;
   /**
-   * The `error_description` of an OAuth error response: at most 300 characters of plain text. Undefined if it repeats something that was
-   * sent, in any usual encoding. In words for people: do not switch on it.
+   * The `error_description` of an OAuth error response: at most 300 characters of plain text. Undefined if it repeats
+   * something that was sent, in any usual encoding. For humans: do not switch on it.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
    */
@@ -238,7 +238,7 @@ export class OwnerTokenError extends Error {
   }
 
   /**
-   * What this failure says of others than its owner.
+   * What this failure proves beyond its owner.
    *
    * @internal
    */

@@ -45,7 +45,7 @@ export class ScrubbedCause {
   }
 
   /**
-   * Scrubs anything thrown, and its causes. Returns what this copy of the package has scrubbed as is. A private field
+   * Scrubs anything thrown, and its causes. Returns unchanged what this copy of the package has scrubbed. A private field
    * marks it, because a brand can be forged and would let unscrubbed fields through.
    *
    * @internal

@@ -1,6 +1,6 @@
 /**
  * How long a JWT lives by its own `exp`, as the service's clock counts it. A service may issue the same JWT until it ends, so
- * `exp` − `iat` says how long the token lives in all, and not how much of that is left:
+ * `exp` − `iat` is its whole lifetime, not what is left of it:
  *
  * | `serviceTimeMs` | what is left |
  * |---|---|
@@ -11,7 +11,7 @@
  * Claims and the `Date` header have whole seconds, so each comparison allows for one, and what is left counts from the end of the
  * second that the service stated.
  *
- * Policies that the user sets against what a token says are exempt: `fixedLifetime()`, and an `Infinity` of any policy.
+ * Policies that override what a token says are exempt: `fixedLifetime()`, and an `Infinity` of any policy.
  */
 
 import type { IssuedToken } from '../token-source.ts';
@@ -41,7 +41,7 @@ export function msUntilExp({ token, serviceTimeMs }: IssuedToken): number | unde
   return Math.max(0, expiresAtMs - (serviceTimeMs % SECOND_MS === 0 ? latestMs : serviceTimeMs));
 }
 
-/** How long a token lives by all that is known of it. */
+/** The lifetime of a token by everything known about it. */
 export interface Life extends AssessedLifetime {
   /** How many times in a row the owner's token was in its last moment; undefined if none has ever stated how long it lives. */
   readonly lastMoments: number | undefined;
@@ -54,10 +54,10 @@ const LAST_MOMENT_MS = 10;
 
 /**
  * The lifetime of a token: what the policy states, but no longer than its `exp` allows. A service that caches an owner's token
- * returns it with the whole seconds left: 0 in the last one. So once an owner was given a positive lifetime, a stated 0 or less
- * is a last moment, and so is the second of `exp`: the token is held for a moment only.
+ * returns it with the whole seconds left: 0 in the last one. So once an owner has had a positive lifetime, a stated 0 or less
+ * is a last moment, and so is the second of `exp`: the token is held only briefly.
  *
- * @param before how many last moments in a row came before.
+ * @param before last moments in a row so far.
  * @param tookMs milliseconds since its request.
  */
 export function lifeOf(policy: ExpiryPolicy, issued: IssuedToken, before: number | undefined, tookMs: number): Life {
@@ -84,7 +84,7 @@ const OVERRIDES_EXP = Symbol('overrides exp');
 /** A symbol, so that a copy of the policy has it too. */
 type Exempt = ExpiryPolicy & { readonly [OVERRIDES_EXP]?: (issued: IssuedToken) => boolean };
 
-/** The policy, marked as exempt for the tokens of which the function says so. */
+/** The policy, marked as exempt for the tokens for which the function returns true. */
 export function exempt(policy: ExpiryPolicy, from: (issued: IssuedToken) => boolean = () => true): ExpiryPolicy {
   return Object.assign(policy, { [OVERRIDES_EXP]: from } satisfies Omit<Exempt, 'lifetimeMs'>);
 }

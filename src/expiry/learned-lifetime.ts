@@ -17,8 +17,8 @@
  *
  * Tokens that are refreshed at 0.6 to 0.8 of the stated lifetime never show what lies beyond, so some of them, the
  * explorers, get a longer lifetime. Each may cost a call that has to be repeated. A budget, the credit, pays for that:
- * it grows by a share of the acceptances at an age that is new for their token, falls by one with each rejection beyond the estimate, and bounds the
- * number of explorers.
+ * it grows by a share of the acceptances at an age that is new for their token, falls by one with each rejection beyond the
+ * estimate, and bounds the number of explorers.
  */
 
 import { LRUCache } from 'lru-cache';
@@ -73,7 +73,7 @@ interface Tracked {
   reachedMs: number;
   /** Where the next bin begins; an acceptance below it adds no evidence. 0 if it was never accepted. */
   nextBinMs: number;
-  /** What the owner's earlier tokens lived since its last ending that counted; minus this one's age once its own has. */
+  /** How long the owner's earlier tokens lived since its last ending that counted; once this token's has, minus its age. */
   livedMs: number;
 }
 
@@ -81,7 +81,7 @@ class Learner implements LearnedLifetime {
   readonly #options: CheckedOptions;
   readonly #candidates: Candidates;
   readonly #tracked = new LRUCache<string, Tracked>({ max: MAX_TRACKED });
-  /** By the token's hash, because a source that stores asks about the same token again. */
+  /** By the token's hash, because a source that stores tokens asks about the same one again. */
   readonly #stated = new LRUCache<number, number>({ max: MAX_STATED });
   readonly #evidence = { survivals: 0, endings: 0, ignored: 0, explorers: 0 };
   #estimateMs: number;
@@ -121,8 +121,8 @@ class Learner implements LearnedLifetime {
   }
 
   /**
-   * Earns credit only at an age that is new for the token, because concurrent calls fail together. Counts against short lifetimes
-   * by the share of the estimate that the token has lived since, as endings count for them.
+   * Earns credit only at an age that is new for the token, because concurrent calls fail together. Weighs against short
+   * lifetimes by the share of the estimate that the token has lived since, as endings weigh for them.
    */
   accepted({ owner, token, ageMs }: TokenAge): void {
     if (!isAge(ageMs)) return;

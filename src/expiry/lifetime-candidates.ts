@@ -45,7 +45,7 @@ export class Candidates {
   /**
    * A token accepted at one age was accepted again later: it outlived every bin that ends in between.
    *
-   * @param again by which share it counts once more against the bins below.
+   * @param again the weight with which it counts once more against the bins below.
    */
   outlived(beforeMs: number, ageMs: number, again: number): void {
     const first = binOf(beforeMs);

@@ -123,7 +123,7 @@ export function lifetimeUntil(endMs: number): number {
   return Math.min(endMs / (1 - MARGIN_SHARE), endMs + MAX_MARGIN_MS);
 }
 
-/** Whether a token ends so much later than another one that more than a margin lies between them. */
+/** Whether a token ends later than another one by more than a margin. */
 export function outlives({ expiresAtMs }: Expiring, other: Expiring): boolean {
   return expiresAtMs > other.expiresAtMs + MAX_MARGIN_MS + 1_000;
 }

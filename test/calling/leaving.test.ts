@@ -19,8 +19,8 @@ it.each([
 it.each([
   ['https://api.example/a', 'http://api.example/b', 'leads from https to http'],
   ['https://api.example/a', 'http://files.example/b', 'leads from https to http'],
-  ['http://api.example/a', 'ftp://api.example/b', 'leads to no http(s) URL'],
-  ['http://api.example/a', 'blob:http://api.example/b', 'leads to no http(s) URL'],
+  ['http://api.example/a', 'ftp://api.example/b', 'does not lead to an http(s) URL'],
+  ['http://api.example/a', 'blob:http://api.example/b', 'does not lead to an http(s) URL'],
 ])('a redirect from %s to %s is not followed', (from, to, problem) => {
   expect(() => leavesAllowedOrigins(call, from, to)).toThrow(problem);
 });

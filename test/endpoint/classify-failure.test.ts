@@ -134,14 +134,14 @@ describe('a refusal of credentials with white space', () => {
     'names them without their value: %j',
     (value) => {
       expect(messageFor({ ...good, clientSecret: value })).toBe(
-        'the token endpoint responded with 401 (invalid_client); white space at the beginning or end of clientSecret',
+        'the token endpoint responded with 401 (invalid_client); leading or trailing white space in clientSecret',
       );
     },
   );
 
   it('names all of them, whichever scope the failure was given', () => {
     const credentials = { clientId: 'id\n', clientSecret: 'secret', 'the access key': ' key' };
-    const named = 'white space at the beginning or end of clientId and the access key';
+    const named = 'leading or trailing white space in clientId and the access key';
     expect(messageFor(credentials, { status: 400, body: { error: 'invalid_grant' } })).toContain(named);
     for (const failureScope of ['owner', 'client', 'endpoint'] as const) {
       const classifyFailure = () => failureScope;

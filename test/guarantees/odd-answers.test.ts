@@ -155,7 +155,7 @@ describe('a credential with a line break', () => {
       const { message } = await callAnswered(json(code, { error }), options, (registry) =>
         failureOf(registry.getToken(key)),
       );
-      expect(message).toMatch(new RegExp(`; white space at the beginning or end of ${which}$`));
+      expect(message).toMatch(new RegExp(`; leading or trailing white space in ${which}$`));
     }
   });
 });
