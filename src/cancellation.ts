@@ -17,7 +17,7 @@ export interface Cancellable {
 
 const CANCELLATION = Symbol('cancellation');
 
-/** One function for all requests, because V8 stores an object whose accessor is its own as a dictionary. */
+/** One function for all requests, because V8 stores an object with a unique accessor as a dictionary. */
 const SIGNAL = {
   enumerable: true,
   get(this: { [CANCELLATION]: Cancellation }): AbortSignal {

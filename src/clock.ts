@@ -181,17 +181,18 @@ export function stopTimer(timer: Timer | undefined): void {
   else clearTimeout(timer);
 }
 
-/** A limit is this much late, and a tenth of itself, only if the process could not run. */
+/** A limit is late by more than this and a tenth of itself only if the process could not run. */
 const STANDSTILL_MS = 1_000;
 
-/** Whether the process stood still in a time that was to be no longer than `limitMs`. */
+/** Whether the process stood still while something took `tookMs` that was limited to `limitMs`. */
 export function stoodStill(tookMs: number, limitMs: number): boolean {
   return tookMs - limitMs > STANDSTILL_MS + limitMs / 10;
 }
 
 /**
- * Turns of the event loop after which everything that has arrived is read: one reads, the second delivers. A late limit grants
- * more, because a body that `fetch` decompresses takes several, but no more time: a flood of bytes makes each turn long.
+ * Turns of the event loop after which everything that has arrived is read: one reads, the second delivers. A late limit
+ * grants more turns, because a body that `fetch` decompresses takes several, but no more time, because a flood of bytes makes
+ * each turn long.
  */
 const TURNS = { least: 2, late: 20, mostMs: 50 } as const;
 
@@ -199,7 +200,7 @@ const TURNS = { least: 2, late: 20, mostMs: 50 } as const;
  * Called at the end of a time limit.
  *
  * @param hasStoodStill whether the process stood still: by one of its clocks, the time was up long ago.
- * @param isLate whether the time was up before, if only a moment: the process was busy, or not given CPU time.
+ * @param isLate whether the limit fired late, if only by a moment: the process was busy, or got no CPU time.
  */
 type OnLimit = (hasStoodStill: boolean, isLate: boolean) => void;
 
@@ -207,7 +208,7 @@ type OnLimit = (hasStoodStill: boolean, isLate: boolean) => void;
  * Calls `fn` once the time is up, like {@link startTimer}, but only after the event loop has read what has arrived: after a busy
  * or suspended time, Node runs timers before it reads sockets.
  *
- * @returns what cancels it, even while the event loop reads.
+ * @returns a function that cancels it, even while the event loop reads.
  */
 export function startLimit(clock: Clock = systemClock, fn: OnLimit, ms: number): () => void {
   const started = { wallMs: clock.now(), monotonicMs: clock.monotonic() };

@@ -1,11 +1,11 @@
-/** For sources that change how tokens are requested, and nothing else of another source. */
+/** For sources that change only how another source requests tokens. */
 
 import type { TokenSource } from './token-source.ts';
 
 /**
  * A source with another `requestToken`, to log, limit or repeat requests. Everything else is the given source's: `origin`, `identity`,
- * `close`, `listen` and whatever else it has. A wrapper written by hand that forgets one of them loses the protection of tokens by
- * origin, for example, or the news of other replicas.
+ * `close`, `listen` and whatever else it has. A hand-written wrapper that forgets one of them loses, for example, the check
+ * of origins or the news of other replicas.
  *
  * @param requestToken calls `source.requestToken` itself.
  *

@@ -1,7 +1,6 @@
 /**
- * What a failed HTTP exchange says about itself: its kind, the error code that follows, how long to wait. Pure. The token
- * endpoint describes its own exchanges with it, and `foreign-error.ts` those of other HTTP clients, so both are
- * classified alike:
+ * What a failed HTTP exchange shows: its kind, the error code that follows, how long to wait. Pure. The token endpoint
+ * describes its own exchanges with it, and `foreign-error.ts` those of other HTTP clients, so both are classified alike:
  *
  * | failure | code |
  * |---|---|
@@ -38,7 +37,7 @@ export function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
 
-/** About the connection or the endpoint's state (timeout, misdirected, too early), not the owner. */
+/** Statuses that concern the connection or the endpoint (timeout, misdirected, too early), not the owner. */
 const ENDPOINT_STATUSES: readonly number[] = [408, 421, 425];
 
 /** The method or media type is wrong for every owner. */
@@ -71,7 +70,7 @@ export function describeFailure(
   }
   if (status === 429) return ['rate_limited', responded];
   if (status === 407) {
-    return ['endpoint_unavailable', `a proxy on the way to ${name} responded with 407: it wants other credentials`];
+    return ['endpoint_unavailable', `a proxy on the way to ${name} responded with 407: check its credentials`];
   }
   const isEndpoints = status < 400 || status > 499 || ENDPOINT_STATUSES.includes(status) || isOutage(oauthError);
   if (isEndpoints) return ['endpoint_unavailable', responded];
@@ -94,9 +93,9 @@ const MAX_HTML_PREFIX = 1_024;
 
 /**
  * `Retry-After` in milliseconds: seconds, fractions included, or a date. A date counts from the `Date` of the same response,
- * because the service's clock and ours may differ. Some services send the date as Unix time, which no number of seconds can be
- * mistaken for. If a proxy has joined two headers, the first one counts. Undefined for anything else. Never negative; the caller
- * decides what is too long.
+ * because the service's clock and ours may differ. Some services send the date as Unix time, which is too large to be a
+ * number of seconds to wait. If a proxy has joined two headers, the first one counts. Undefined for anything else. Never
+ * negative; the caller decides what is too long.
  *
  * @param date the `Date` header.
  * @param nowMs epoch ms by our clock, for a response without `Date`.
@@ -117,7 +116,7 @@ const DELAY = /^(\d+(?:\.\d*)?)(?: ?s(?:ec(?:onds?)?)?)?(?: *,.*)?$/i;
 const DAY_MS = 86_400_000;
 const MIN_UNIX_TIME = 1e9;
 
-/** As much of a header as a date needs, so that a long one takes no time. */
+/** As much of a header as a date needs, so that a long header costs nothing. */
 const beginningOf = (value: string | undefined): string => value?.trim().slice(0, 100) ?? '';
 
 /**
@@ -136,8 +135,8 @@ const DATE =
   /^(?:(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d))|((?:[a-z]+,? )?[\w -]+ \d\d:\d\d:\d\d(?: \d{4})?)(?: (GMT|UTC|[+-]\d{4}))?)(?:,.*)?$/i;
 
 /**
- * The status of a proxy that refused a tunnel because it wants other credentials. undici's `ProxyAgent` and Node's environment
- * proxy say so only in a message.
+ * The status of a proxy that refused a tunnel for lack of valid credentials. undici's `ProxyAgent` and Node's environment
+ * proxy report it only in the message.
  */
 export function proxyStatusIn(error: unknown, depth = 0): 407 | undefined {
   if (typeof error !== 'object' || error === null || depth > 4) return undefined;
@@ -158,7 +157,7 @@ const KIND_OF_CODE: readonly (readonly [RegExp, HttpFailure['kind']])[] = [
   [/^(E(SOCKET)?TIMEDOUT|ERR_STOOD_STILL|UND_ERR_[A-Z]+_TIMEOUT|TimeoutError|ECONNABORTED|OAUTH_TIMEOUT)$/, 'timeout'],
   // HPE_INVALID_EOF_STATE is a truncated response: the connection broke.
   [/^(HPE_(?!INVALID_EOF_STATE$)|HTTPParserError$|Z_|ERR_(BROTLI|_ERROR)_|ERR_BUFFER_TOO_LARGE$)/, 'body'],
-  // A SyntaxError is that of JSON.parse: a program has no other once it runs.
+  // A SyntaxError comes from JSON.parse: a running program throws no other.
   [/^(ERR_UNUSABLE_BODY|UND_ERR_(HEADERS_OVERFLOW|RES[A-Z_]+)|SyntaxError|ERR_BODY_PARSE_FAILURE)$/, 'body'],
   [/^OAUTH_(RESPONSE_IS_NOT_[A-Z]+|PARSE_ERROR|INVALID_RESPONSE)$|^token_parsing_error$/, 'body'],
   [/^(E(CONNREFUSED|CONNRESET|PIPE|ADDRNOTAVAIL|NOTFOUND)|E(HOST|NET)(UNREACH|DOWN)|EAI_[A-Z]+)$/, 'network'],

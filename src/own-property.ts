@@ -1,6 +1,6 @@
 /**
- * Reads properties of what others made, such as options and responses, without those of `Object.prototype`: a dependency with a
- * prototype pollution defect lets a request add properties there, which every object then seems to have.
+ * Reads properties of foreign objects, such as options and responses, without those of `Object.prototype`: with a prototype
+ * pollution defect in a dependency, a request can add properties there, which every object then seems to have.
  */
 
 /** A property of an object itself, or of its class, such as an accessor; undefined if `from` is neither an object nor a function. */
@@ -18,8 +18,8 @@ function isOfClass(from: object, name: string): boolean {
 }
 
 /**
- * What several properties can be read from, each as {@link property} reads it: `from` itself, or a copy if `Object.prototype`
- * has one of the names.
+ * An object from which several properties can be read, each as {@link property} reads it: `from` itself, or a copy if
+ * `Object.prototype` has one of the names.
  */
 export function properties<K extends string>(from: unknown, names: readonly K[]): { readonly [name in K]?: unknown } {
   if (typeof from !== 'object' || from === null) return copyOf(from, names);

@@ -1,6 +1,6 @@
 /**
- * The interface of the sources that tokens come from: what they are asked, what they return and which news they pass on.
- * `snake_case` names are the service's, `camelCase` names ours; `parseTokenResponse` converts between them.
+ * The interface of token sources: what they are given, what they return and which news they pass on. `snake_case` names are
+ * the service's, `camelCase` names ours; `parseTokenResponse` converts between them.
  */
 
 import { properties } from './own-property.ts';
@@ -9,8 +9,8 @@ import type { AccessToken } from './token.ts';
 /**
  * Where tokens come from: the token endpoint, or a decorator around one.
  *
- * A source throws an `OwnerTokenError` to say what its failure stops. The errors of HTTP and OAuth clients are read; anything
- * else that it throws is `source_failed` of that owner.
+ * A source throws an `OwnerTokenError` to say what its failure stops. The errors of HTTP and OAuth clients are recognized;
+ * anything else that it throws is `source_failed` of that owner.
  *
  * @example
  * ```ts
@@ -85,13 +85,13 @@ export interface TokenRequest {
    */
   readonly timeoutMs?: number;
   /**
-   * Asks for a new connection, because requests over the present ones failed: it reaches the host to which the name leads by
-   * now.
+   * Asks for a new connection, because requests over the present ones failed: it reaches the host to which the name now
+   * resolves.
    */
   readonly freshConnection?: boolean;
   /**
    * Lets another owner's request start while this one waits: for another process, for a quota, or until the API accepts the token.
-   * Such requests count as slow: at most `concurrency` of them do not occupy room. There is no way back.
+   * Such requests count as slow: up to `concurrency` of them do not count against the limit. This cannot be undone.
    */
   yieldPlace?(): void;
 }
@@ -184,7 +184,7 @@ const MAX_TOKEN_LENGTH = 16_384;
 const VISIBLE_ASCII = /^[\x21-\x7e]+$/;
 
 /**
- * A checked copy of what a source returned, or why it cannot be used, without quoting it: both have a `token` of their own. Reads
+ * A checked copy of what a source returned, or why it cannot be used, without quoting it: both have an own `token`. Reads
  * each property once: it may be an accessor. A token with a line break, for example, would split the header that carries it.
  */
 export function readIssued(returned: unknown): IssuedToken | ReturnType<typeof unusable> {
@@ -193,7 +193,7 @@ export function readIssued(returned: unknown): IssuedToken | ReturnType<typeof u
   if (typeof token !== 'string') return unusable('the token is not a string');
   if (token === '') return unusable('the token is empty');
   if (token.length > MAX_TOKEN_LENGTH) return unusable(`the token is longer than ${MAX_TOKEN_LENGTH} characters`);
-  if (!VISIBLE_ASCII.test(token)) return unusable('the token has characters that a header cannot carry');
+  if (!VISIBLE_ASCII.test(token)) return unusable('the token has characters that are not allowed in a header');
   if (tokenType !== undefined && typeof tokenType !== 'string') return unusable('the token type is not a string');
   const isDated = requestedAtMs === undefined || Number.isFinite(requestedAtMs);
   if (!isDated) return unusable('requestedAtMs is not a finite number');

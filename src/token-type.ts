@@ -19,8 +19,8 @@ const REGISTERED_SCHEMES: readonly string[] = [
 const PRINTABLE_TYPE = /^ ?[a-z]{1,20}([ _:./-][a-z]{1,20}){0,9} ?$/i;
 
 /**
- * The scheme to send. Many services answer `bearer` but accept only `Bearer`; others answer with something else that is no scheme
- * of their API, such as `BearerToken`, `jwt-bearer` or a URN.
+ * The scheme to send. Many services answer `bearer` but accept only `Bearer`; others answer with something that is not a
+ * scheme of their API, such as `BearerToken`, `jwt-bearer` or a URN.
  */
 export function schemeOf(tokenType = 'Bearer'): string {
   const scheme = tokenType.trim();
@@ -31,7 +31,7 @@ export function schemeOf(tokenType = 'Bearer'): string {
 /** Shorter tokens and keys, such as those of tests, occur in ordinary words. */
 const MAX_PLAIN_LENGTH = 5;
 
-/** What a token type that is no registered scheme may be called in a log; undefined for a registered one. */
+/** The name in a log of a token type that is not a registered scheme; undefined for one that is. */
 export function unregisteredType({ token, tokenType = 'Bearer' }: IssuedToken, accessKey: string): string | undefined {
   if (tokenType === '' || REGISTERED_SCHEMES.includes(tokenType.toLowerCase())) return undefined;
   const isEcho = (secret: string) =>

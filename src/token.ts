@@ -24,7 +24,7 @@ export interface AccessTokenFields {
   value: string;
   /** The authentication scheme, usually `Bearer`. */
   tokenType: string;
-  /** Identifies the token in logs and reports; or what computes that when it is first read. */
+  /** Identifies the token in logs and reports; or an object that computes it when it is first read. */
   fingerprint:
     | string
     | {
@@ -37,7 +37,7 @@ export interface AccessTokenFields {
   refreshAtMs: number;
   /** Epoch ms: when it is no longer served. */
   expiresAtMs: number;
-  /** What the answer said besides the token; see `responseFields` of the registry. Default: nothing. */
+  /** Further fields of the response; see `responseFields` of the registry. Default: nothing. */
   response?: TokenFields | undefined;
 }
 
@@ -54,7 +54,7 @@ export type TokenFields = Readonly<Record<string, string | number | boolean | un
 const NO_FIELDS: TokenFields = Object.freeze(Object.create(null));
 
 /**
- * The secret and its two accessors, apart from {@link AccessToken} because of `util.inspect`: with `showHidden` and
+ * The secret and its two accessors, separate from {@link AccessToken} because of `util.inspect`: with `showHidden` and
  * `getters` it calls the accessors of an object's prototypes, but stops at a prototype with a built-in constructor.
  */
 abstract class TokenSecret {
@@ -82,8 +82,8 @@ abstract class TokenSecret {
   }
 
   /**
-   * What the answer said besides the token: the fields of `responseFields` of the registry that it has. Like the secret, they are
-   * never printed.
+   * Further fields of the response: those that the registry's `responseFields` lists. Like the secret, they are never
+   * printed.
    */
   get response(): TokenFields {
     return this.#response;
@@ -97,7 +97,7 @@ const BASE_MS = Date.now() + 24 * 86_400_000;
 
 /**
  * One owner's access token. Safe to log, serialize and inspect: the secret is in a private field, out of reach of
- * `JSON.stringify` and `util.inspect`; only `value` and `authorization` return it. A structured clone would be without it, so
+ * `JSON.stringify` and `util.inspect`; only `value` and `authorization` return it. A structured clone would lack it, so
  * `structuredClone` and `postMessage` throw a `DataCloneError`: pass on `value`.
  *
  * @example
@@ -172,13 +172,13 @@ export class AccessToken extends TokenSecret {
     return `AccessToken(${this.fingerprint})`;
   }
 
-  /** All properties but the secret. */
+  /** All properties except the secret. */
   toJSON(): object {
     const { toString: _, ...shown } = this;
     return shown;
   }
 
-  /** As `toJSON`, for `util.inspect` and `console.log`. */
+  /** The same as `toJSON`, for `util.inspect` and `console.log`. */
   [inspect.custom](_depth: number, options: object): string {
     return `AccessToken ${inspect(this.toJSON(), options)}`;
   }

@@ -3,30 +3,30 @@
 import { type Clock, startLimit, systemClock } from './clock.ts';
 
 /**
- * How long the event loop has waited for anything, in milliseconds. By a given clock, and in a runtime that does not say
- * (workerd), it does nothing else.
+ * How long the event loop has been idle, in milliseconds. With a given clock, and in a runtime that does not report it
+ * (workerd), it counts as always idle.
  */
 const idleMs = (clock: Clock): number =>
   (clock === systemClock ? (performance as Loop).eventLoopUtilization?.().idle : undefined) ?? clock.monotonic();
 
-/** Not of `performance` as browsers have it, for whose types this file is checked too. */
+/** Missing in the types of browsers, against which this file is checked too. */
 interface Loop {
   eventLoopUtilization?(): { readonly idle: number };
 }
 
 /**
- * The result of work that never fails, or undefined when the time is up. If the event loop was busy for most of that time, it has
- * not read what arrived, or not even sent what the work began with: the same time is given once more. So it is if the limit is
- * late: a loop also counts as idle while the machine gives its process no CPU time.
+ * The result of work that never fails, or undefined when the time is up. If the event loop was busy for most of that time, it
+ * may not have read what arrived, or not even sent the request, so the work gets the same time again. So it does if the limit
+ * is late, because a loop also counts as idle while its process gets no CPU time.
  *
- * @param mostMs how much time it is given in all.
+ * @param maxMs the total time that it may get.
  */
-export function within<T>(work: Promise<T>, ms: number, clock: Clock, mostMs: number): Promise<T | undefined> {
+export function within<T>(work: Promise<T>, ms: number, clock: Clock, maxMs: number): Promise<T | undefined> {
   const idleBeforeMs = idleMs(clock);
   return new Promise((resolve) => {
     const timeOut = (_hasStoodStill: boolean, isLate: boolean) => {
       const isBusy = isLate || idleMs(clock) - idleBeforeMs < ms / 2;
-      resolve(isBusy && mostMs > ms ? within(work, ms, clock, mostMs - ms) : undefined);
+      resolve(isBusy && maxMs > ms ? within(work, ms, clock, maxMs - ms) : undefined);
     };
     void work.then(resolve).then(startLimit(clock, timeOut, ms));
   });

@@ -110,7 +110,7 @@ describe('an issued token', () => {
     expect(readIssued(issued)).toEqual(issued);
   });
 
-  const LINE_BREAK = 'the token has characters that a header cannot carry';
+  const LINE_BREAK = 'the token has characters that are not allowed in a header';
   it('whose service time is NaN is one without', () => {
     expect(readIssued({ token: 'a', serviceTimeMs: Date.parse('') })).toEqual({ token: 'a' });
   });

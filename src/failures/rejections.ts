@@ -105,7 +105,7 @@ function extendedStreak(
   const keptForMs = doubled(count, FIRST_KEPT_MS, capMs);
   const soonMs = hasAccepts ? REJECTED_SOON_MS.withAccept : REJECTED_SOON_MS.withoutAccept;
   if (heldForMs >= Math.min(soonMs, keptForMs)) return undefined;
-  const message = `the API also rejected the token that replaced a rejected one (${count} in a row); it is given out until the next replacement`;
+  const message = `the API also rejected the token that replaced a rejected one (${count} in a row); it is served until the next replacement`;
   const error = new OwnerTokenError('token_rejected', message, { owner: slot.owner, failedAtMs: now.wallMs });
   return { error, count, retryAtMonotonicMs: arrivedAtMs + keptForMs };
 }

@@ -74,7 +74,7 @@ export const SHARING_EVENTS = Object.freeze({
   ),
   'sharing.unidentified': logLine<'count'>(
     'error',
-    "tokens are not shared: the source's identity() failed: set the option identity of SharedTokens",
+    "tokens are not shared because the source's identity() failed: set the option identity of SharedTokens",
   ),
   'sharing.clock_behind': logLine<'behindMs'>('warn', "the Redis server's clock is behind: check its time service"),
 } satisfies Readonly<Record<`sharing.${SharingEvent}`, LogLine<string>>>);

@@ -57,7 +57,7 @@ const MAX_UNUSABLE = 2;
 /** Under a quota, a call waits for its send time for at most this part of the time that the registry gives it. */
 const QUOTA_SHARE = 2 / 3;
 const QUOTA_USED_UP =
-  'the quota of the fleet leaves no room in time: raise requestsPerSecond of SharedTokens if the service allows it';
+  'the quota of the fleet allowed no request in time: raise requestsPerSecond of SharedTokens if the service allows it';
 const DEFAULT_TIMEOUT_MS = 30_000;
 
 export class SharedCall {

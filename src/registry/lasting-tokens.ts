@@ -51,7 +51,7 @@ function tooShort(
   untilRefreshMs: number,
   { wallMs }: Instant,
 ): OwnerTokenError {
-  const message = `a new token lives for ${formatSeconds(leftMs)}, which is less than minValidityMs asks for (${formatSeconds(minValidityMs)})`;
+  const message = `a new token is valid for ${formatSeconds(leftMs)}, less than minValidityMs (${formatSeconds(minValidityMs)})`;
   const retryAtMs = wallMs + Math.max(MIN_WAIT_MS, untilRefreshMs);
   return new OwnerTokenError('invalid_response', message, { owner, failedAtMs: wallMs, retryAtMs });
 }

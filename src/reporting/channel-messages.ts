@@ -57,9 +57,9 @@ export interface RequestMessage {
   readonly owner: string;
   /** Why the token is requested. */
   readonly reason: RequestReason;
-  /** Set if the owner is asked as a canary, to see whether the service works. */
+  /** Set if the request is a canary, sent to see whether the service works. */
   canary?: true;
-  /** How long the request waited for its turn, in milliseconds. */
+  /** How long the request was queued, in milliseconds. */
   readonly queuedMs: number;
   /**
    * Wraps the call of the source, for example to run it in the context of a span. A subscriber of `start` may set it.

@@ -1,6 +1,6 @@
 /**
- * Everything that a registry reports. {@link LOG_EVENTS} lists the log lines and their fields: names, numbers and codes, and
- * no secret. {@link Diagnostics.emit} writes one; nothing else in the core logs. The other methods also publish to the
+ * Everything that a registry reports. {@link LOG_EVENTS} lists the log lines and their fields: names, numbers and codes,
+ * never secrets. {@link Diagnostics.emit} writes one; nothing else in the core logs. The other methods also publish to the
  * diagnostics channels of requests, lookups and pauses.
  *
  * Reporting never fails a call: errors thrown by a logger are ignored.
@@ -88,7 +88,7 @@ export class Diagnostics {
   readonly #logger: Logger | undefined;
   readonly #server: Reporter['server'];
   readonly #time: Reporter['time'];
-  /** Bounded by the kinds of warning there are. */
+  /** Bounded by the number of kinds of warnings. */
   readonly #warned = new Set<string>();
   /** By slot, so that an owner's outage ends with its slot; by the next two objects for the wider scopes. */
   readonly #outages = new WeakMap<object, Outage>();
@@ -104,7 +104,7 @@ export class Diagnostics {
     this.#time = time;
   }
 
-  /** Checked first, so that a hit costs nothing more without subscribers. */
+  /** Checked first, so that a hit costs nothing extra without subscribers. */
   get hasLookupSubscribers(): boolean {
     return lookups.hasSubscribers;
   }
@@ -186,7 +186,7 @@ export class Diagnostics {
       const sinceMs = this.#time.now().monotonicMs - (request?.durationMs ?? 0);
       this.#outages.set(key, { sinceMs, retryAtMonotonicMs, refused: 0 });
     }
-    // A refused client needs a person.
+    // Only a person can fix refused credentials.
     const level = subject === 'client' ? 'error' : 'warn';
     this.emit('pause.began', () => this.#failureFields(error, request), level);
     const { code, retryAtMs } = error;

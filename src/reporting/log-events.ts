@@ -1,4 +1,4 @@
-/** The log lines of a registry. {@link LOG_EVENTS} lists their fields: names, numbers and codes, and no secret. */
+/** The log lines of a registry. {@link LOG_EVENTS} lists their fields: names, numbers and codes, never secrets. */
 
 import { type LogLine, logLine } from './logger.ts';
 
@@ -34,15 +34,15 @@ export const LOG_EVENTS = Object.freeze({
   ),
   'token.mixed_up': logLine<'owner' | 'otherOwner'>(
     'warn',
-    "an owner was sent another owner's token, and its own on a second request: something in between mixes up responses",
+    "an owner received another owner's token, and its own on a retry: a proxy or cache may mix up responses",
   ),
   'token.outlived': logLine<'owner' | 'token'>(
     'warn',
-    'the service issued a token again after its stated end: only a 401 shows how long it lives',
+    'the service issued a token again after its stated expiry: only a 401 shows how long it lives',
   ),
   'token.contended': logLine<'owner'>(
     'warn',
-    "the owner's tokens keep ending early: something else seems to request tokens for it, each revoking the previous one; share them between replicas (docs/fleet.md)",
+    "the owner's tokens keep ending early: another process seems to request tokens for it, each revoking the previous one; share them between replicas (docs/fleet.md)",
   ),
   'clock.differs': logLine<'differenceMs'>('warn', 'the clocks of the service and of this machine differ'),
   'exp.ignored': logLine<'owner'>(
@@ -55,7 +55,7 @@ export const LOG_EVENTS = Object.freeze({
   ),
   'scheme.unknown': logLine<'owner' | 'tokenType'>(
     'warn',
-    'the token type is no registered authentication scheme: the token is sent as Bearer',
+    'the token type is not a registered authentication scheme: the token is sent as Bearer',
   ),
   'hook.failed': logLine<'hook' | 'cause'>('warn', 'a hook threw; the error was ignored'),
   'warmup.exceeded': logLine<'maxOwners'>(

@@ -29,13 +29,13 @@ export type LogFunction = (fields: object, message: string) => void;
 export interface Logger {
   /** Every token request and its outcome. */
   debug: LogFunction;
-  /** Recoveries, rejections and the end of the registry. */
+  /** Recoveries, rejections and the closing of the registry. */
   info: LogFunction;
   /** Failures that stop requests, and warnings. */
   warn: LogFunction;
   /** Failures that need a person. Default: `warn`. */
   error?: LogFunction;
-  /** Asked before a line is composed, as pino and winston have it. Default: every level is enabled. */
+  /** Called before a line is composed, as in pino and winston. Default: every level is enabled. */
   isLevelEnabled?(level: string): boolean;
 }
 
@@ -78,7 +78,7 @@ export function logLine<Field extends string = never>(level: LogLevel, message: 
   return { level, message };
 }
 
-/** The fields that have a name in OpenTelemetry's semantic conventions, or another one in our metrics and spans. */
+/** The fields that have a name in OpenTelemetry's semantic conventions, or a different one in our metrics and spans. */
 const CONVENTIONAL: Readonly<Record<string, string>> = {
   code: 'error.type',
   message: 'error.message',
@@ -105,7 +105,7 @@ export function loggerFor(logger: Logger | Level | undefined): Logger | undefine
   return typeof logger === 'string' ? createLogger(logger) : logger;
 }
 
-/** Whether lines of this level are written, as far as the logger tells. */
+/** Whether the logger writes lines of this level; true if it does not say. */
 export function isEnabled(logger: Logger, level: LogLevel): boolean {
   return logger.isLevelEnabled?.(level) !== false;
 }
@@ -121,9 +121,8 @@ export function writeLine(logger: Logger, level: LogLevel, fields: object, messa
 }
 
 /**
- * A pino logger to standard output or, where pino cannot be loaded, one that writes the same lines. A bundled
- * application has no pino beside it, and not every bundler can bundle it: `require` is therefore hidden from bundlers, so
- * that they neither fail nor warn.
+ * A pino logger to standard output or, where pino cannot be loaded, one that writes the same lines. A bundled application may
+ * lack pino, and not every bundler can bundle it, so `require` is hidden from bundlers, which would fail or warn.
  */
 function createLogger(level: Level): Logger {
   try {
@@ -155,7 +154,7 @@ function createJsonLogger(level: Level): Logger {
   };
 }
 
-/** Not the global console, to which AWS Lambda and test runners add something of their own, unless a runtime has no other. */
+/** A new console, because AWS Lambda and test runners decorate the global one. That is used where a runtime has no other. */
 function standardOutput(): Pick<Console, 'log'> {
   try {
     const { Console } = process.getBuiltinModule('node:console');

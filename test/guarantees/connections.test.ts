@@ -152,7 +152,7 @@ describe('a proxy that answers 407', () => {
     const expected = {
       status: 407,
       code: 'endpoint_unavailable',
-      message: 'a proxy on the way to the token endpoint responded with 407: it wants other credentials',
+      message: 'a proxy on the way to the token endpoint responded with 407: check its credentials',
     };
     expect(await failureOf(registry.getToken('key'))).toMatchObject(expected);
     const source = {

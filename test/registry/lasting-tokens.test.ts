@@ -76,7 +76,7 @@ it('a minimum that new tokens do not reach costs one request, then none until th
   expect(source.calls).toHaveLength(2);
   for (const error of atOnce) {
     expect(error).toMatchObject({ code: 'invalid_response', failureScope: 'owner', owner: registry.fingerprint('a') });
-    expect(error.message).toBe('a new token lives for 3590 s, which is less than minValidityMs asks for (3600 s)');
+    expect(error.message).toBe('a new token is valid for 3590 s, less than minValidityMs (3600 s)');
     expect(error.retryAtMs).toBe(clock.now() + 2_520_000);
   }
   const current = await registry.getToken('a');
