@@ -12,7 +12,7 @@ import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
 import { ageMsOf, isReplacing, recordRejection, type Slot, troubleOf } from './slot.ts';
 
-/** After how many tokens in a row it is warned of something that revokes them, and how often. */
+/** After how many tokens in a row that ended early a warning is logged, and how often at most. */
 const CONTENDED_AFTER = 3;
 const CONTENDED_EVERY_MS = 60_000;
 
@@ -94,7 +94,10 @@ export class CallOutcomes {
     this.#notifyPolicy('accepted', slot, token, ageMsOf(slot, token, this.#settings.time.now()));
   }
 
-  /** Tokens that work, but end before half their life again and again, are probably revoked by those that something else gets. */
+  /**
+   * Working tokens that repeatedly end before half their lifetime are probably revoked by tokens that another process
+   * requests.
+   */
   #noteEnd(slot: Slot, { token, ageMs }: RejectedToken, next: AccessToken): void {
     const before = this.#earlyEnds.get(slot);
     const isEarly = ageMs < (token.expiresAtMs - token.issuedAtMs) / 2;

@@ -44,11 +44,11 @@ export class Fingerprints {
 
   /** The purpose is part of the input, so that a string has different names as access key and as token. */
   #digest(prefix: string, purpose: string, secret: string): string {
-    // Loaded and drawn when first needed, because an import of `node:crypto` takes a tenth of the import.
+    // Loaded when first needed, because `node:crypto` takes a tenth of the package's import time.
     const { createHmac, randomBytes } = process.getBuiltinModule('node:crypto');
     this.#key ??= randomBytes(32);
     const digest = createHmac('sha256', this.#key).update(`${purpose}\0`).update(secret).digest();
-    // Interned, because V8 keeps a string made of parts in several objects, and observers make every owner have one.
+    // Interned, because V8 keeps a string made of parts in several objects, and with observers every owner has one.
     return interned(`${prefix}_${digest.toString('base64url', 0, DIGEST_BYTES)}`);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Tokens for callers that need a certain life left. If a new token has less, asking again would not help, so such a call
- * makes no request until the token is due for a refresh.
+ * Tokens for calls with `minValidityMs`. If a new token is valid for less, another request would not help, so such a call
+ * makes none until the token is due for a refresh.
  */
 
 import type { Instant } from '../clock.ts';
@@ -9,7 +9,7 @@ import { MIN_WAIT_MS } from '../failures/refusals.ts';
 import type { AccessToken } from '../token.ts';
 import { isLive, leftMsOf, type Slot } from './slot.ts';
 
-/** A token that another replica requested may be old on arrival. Only asking once more shows how long a new one lives. */
+/** A token that another replica requested may be old on arrival. Only another request shows how long a new one lives. */
 const MAX_ATTEMPTS = 2;
 
 export class LastingTokens {
@@ -17,7 +17,7 @@ export class LastingTokens {
   readonly #shortMs = new WeakMap<AccessToken, number>();
 
   /**
-   * Whether the held token has less life left, so that a newer one must be requested.
+   * Whether the held token is valid for less than this, so that a newer one must be requested.
    *
    * @throws OwnerTokenError `invalid_response` if a new token would not last either.
    */
@@ -31,7 +31,7 @@ export class LastingTokens {
   }
 
   /**
-   * Whether a token that has just arrived lasts. False: it does not, but a newer one may.
+   * Whether a token that has just arrived lasts. False if it does not, but a newer one may.
    *
    * @throws OwnerTokenError `invalid_response` if a newer one would not last either.
    */

@@ -42,7 +42,9 @@ import { Fingerprints } from './fingerprints.ts';
  * ```
  */
 export interface OwnerTokenRegistryOptions {
-  /** Where tokens come from: usually a `TokenEndpoint`; a shared source in a fleet. Closed with the registry. */
+  /**
+   * Where tokens come from: usually a `TokenEndpoint`; a shared source in a fleet. The registry's `close()` closes it.
+   */
   source: TokenSource;
   /** How long a token lives. Default: `firstKnown(expiresIn(), jwtExp())`, and 300 s if neither knows. */
   expiry?: ExpiryPolicy | undefined;
@@ -108,8 +110,8 @@ export interface OwnerTokenRegistryOptions {
   random?: (() => number) | undefined;
   /**
    * How long requests pause after a failure: doubling from `baseMs` (1 to 3,600,000) up to `capMs` (up to 86,400,000).
-   * What is absent takes its default: owner 1 s to 5 min; client 0.5 s to 30 s; endpoint 0.5 s to 30 s. With an owner's
-   * `capMs` of 86,400,000, an owner that is refused for good soon costs one request a day.
+   * Default: owner 1 s to 5 min; client 0.5 s to 30 s; endpoint 0.5 s to 30 s. With an owner's `capMs` of 86,400,000, an
+   * owner that is refused for good soon costs one request a day.
    */
   pauses?: { readonly [Scope in keyof PauseRanges]?: Partial<PauseRange> | undefined } | undefined;
 }
@@ -189,11 +191,11 @@ export const REGISTRY_OPTIONS: OptionRules<OwnerTokenRegistryOptions> = {
   },
 };
 
-/** Options that {@link registrySettings} replaces by what it makes of them. */
+/** Options that {@link registrySettings} replaces with derived values. */
 type Replaced = 'expiry' | 'random' | 'calls';
 
 /**
- * Checks all options and fills in what is absent.
+ * Checks all options and fills in the defaults.
  *
  * @throws OwnerTokenError `invalid_options`, listing every problem by path.
  */
@@ -267,12 +269,12 @@ const TOKEN_OPTIONS = {
   },
 };
 
-/** How much life `getToken` is asked for. */
+/** The checked `minValidityMs` of `getToken`. */
 export function minValidityMsOf(minValidityMs: unknown): number {
   return checkOptions('getToken', { minValidityMs }, TOKEN_OPTIONS).minValidityMs as number;
 }
 
-/** For a `signal` that is no `AbortSignal`, and for `getToken(accessKey, signal)`, which would ignore the signal. */
+/** For a `signal` that is not an `AbortSignal`, and for `getToken(accessKey, signal)`, which would ignore the signal. */
 export function invalidSignal(): OwnerTokenError {
   return invalidOptions('getToken', ['signal: expected an AbortSignal, as in getToken(accessKey, { signal })']);
 }

@@ -35,9 +35,9 @@ export class OwnerTable {
   rejected = new RejectedOwners();
   /** Owners whose last call failed in the queue. */
   readonly queueFailures = new QueueFailures();
-  /** The owners in `#withoutToken`, because a walk over that cache does not survive its changes. */
+  /** The owners in `#withoutToken`, because that cache cannot change while it is iterated. */
   #tokenless = new Set<Slot>();
-  /** The failing owners, those that have failed longest first: without a token, and with one. */
+  /** The failing owners, the longest failing first: without a token, and with one. */
   #failing = { withoutToken: new Set<Slot>(), withToken: new Set<Slot>() };
   /** Owners whose pause has ended, although their slots do not show it yet. */
   #resumed = new Set<Slot>();
@@ -86,8 +86,8 @@ export class OwnerTable {
   }
 
   /**
-   * All owners, also those that are known only by a request or by a failure in the queue. The table may change between two
-   * steps: an owner that changes may then come twice or be missed.
+   * All owners, including those known only by a request or by a failure in the queue. The table may change between two steps:
+   * an owner that changes may then come twice or be missed.
    */
   *all(): Generator<Slot> {
     yield* this.#withToken?.unordered() ?? [];
@@ -139,7 +139,7 @@ export class OwnerTable {
     return slot;
   }
 
-  /** An owner that nothing is stored of yet. */
+  /** An owner that is not stored yet. */
   #requesting(accessKey: string): Slot | undefined {
     return this.#flights.get(accessKey)?.flight?.slot ?? this.queueFailures.of(accessKey)?.slot;
   }
@@ -158,7 +158,7 @@ export class OwnerTable {
     this.#flights.set(flight.accessKey, { flight });
   }
 
-  /** Ends the owner's pause and the keeping of a rejected token, if there is one. */
+  /** Ends the owner's pause, and no longer keeps a rejected token. */
   resume(slot: Slot): void {
     const wasReplacing = isReplacing(slot);
     this.queueFailures.delete(slot.accessKey);
@@ -249,7 +249,7 @@ export class OwnerTable {
     return flights;
   }
 
-  /** A failing owner keeps its place in the order for as long as it stays with, or without, a token. */
+  /** A failing owner keeps its place in the order until it gets or loses a token. */
   #noteTrouble(slot: Slot): void {
     this.rejected.note(slot);
     const { withoutToken, withToken } = this.#failing;

@@ -7,10 +7,10 @@ import type { Pause } from '../failures/pauses.ts';
 import type { Flight } from './flight.ts';
 import type { Slot } from './slot.ts';
 
-/** Each new owner beyond drops the one that failed longest ago. */
+/** Beyond this, each new owner drops the one that failed longest ago. */
 const MAX_OWNERS = 10_000;
 
-/** How long an owner counts that is not called again, once the queue is short. */
+/** How long an owner without further calls still counts, once the queue is short. */
 const KEPT_MS = 30_000;
 
 interface QueueFailure extends Pause {
@@ -20,7 +20,7 @@ interface QueueFailure extends Pause {
 }
 
 export class QueueFailures {
-  /** Calls that were late for their turn, and that the queue failed. */
+  /** Calls that were queued for over a second, and calls that the queue failed. */
   readonly counts = { late: 0, queueFull: 0, queueTimeouts: 0 };
   readonly #owners = new Map<string, QueueFailure>();
 
@@ -35,7 +35,7 @@ export class QueueFailures {
     if (code === 'queue_full') this.counts.queueFull += callers.count;
     else if (code === 'queue_timeout') this.counts.queueTimeouts += callers.count;
     else return;
-    // With a token, which was rejected, its callers get that.
+    // If there is a rejected token, its callers get that.
     if (callers.count === 0 || slot.held) return;
     const before = this.#owners.get(slot.accessKey);
     const { count = 0, sinceMs = monotonicMs } = before ?? {};
@@ -65,7 +65,7 @@ export class QueueFailures {
     this.#owners.clear();
   }
 
-  /** While the queue is short, a call of an owner would be served as any other, whatever it got a while ago. */
+  /** Once the queue is short, a past failure says nothing about an owner's next call. */
   expire(longestQueuedMs: number, { monotonicMs }: Instant): void {
     if (longestQueuedMs >= PATIENCE_MS) return;
     for (const [accessKey, { retryAtMonotonicMs: failedMs }] of this.#owners) {

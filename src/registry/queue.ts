@@ -25,7 +25,7 @@ export type Place = Lane | 'retrying' | 'running' | 'slow';
 
 /** A request as the queue sees it. Only this file changes it. */
 export class QueueEntry {
-  /** Its priority, also while it is in no lane. */
+  /** Its priority, even while it is in no lane. */
   lane: Lane;
   /** Undefined before it joins the queue, and after its end. */
   place: Place | undefined = undefined;
@@ -48,7 +48,7 @@ export const LANES: readonly Lane[] = ['trial', 'known', 'new', 'refresh', 'fail
 /** Once the oldest request of a lane has waited this long, the newest goes first. */
 const NEWEST_FIRST_AFTER_MS = 1_000;
 
-/** After a standstill, the answers that have arrived are read, and what was under way is asked for again. */
+/** After a standstill, this long is allowed to read arrived answers and to send interrupted requests again. */
 const AFTER_STANDSTILL_MS = 1_000;
 
 /**
@@ -159,7 +159,7 @@ export class RequestQueue<E extends QueueEntry> {
     return longest;
   }
 
-  /** The process stood still for so long: that counts neither as waiting nor as latency, nor does the moment after it. */
+  /** The process stood still for `ms`: neither that time nor the moment after it counts as waiting or latency. */
   postpone(ms: number, nowMs: number): void {
     const later = (atMs: number) => Math.min(nowMs, atMs + ms + AFTER_STANDSTILL_MS);
     for (const entry of Object.values(this.lists).flatMap(entriesOf)) {
@@ -168,7 +168,9 @@ export class RequestQueue<E extends QueueEntry> {
     }
   }
 
-  /** All requests, those in entry first. The others are not copied: end each before asking for the next, or it comes again. */
+  /**
+   * All requests, those in flight first. The queued ones are not copied: end each before reading the next, or it comes again.
+   */
   *drain(): Generator<E> {
     const { running, slow, ...waiting } = this.lists;
     yield* [running, slow].flatMap(entriesOf);

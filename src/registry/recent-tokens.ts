@@ -1,4 +1,4 @@
-/** Notices tokens that a service issues twice: to another owner, or again although they were rejected or have ended. */
+/** Detects tokens that a service issues twice: to another owner, or again although they were rejected or have ended. */
 
 import { ANOTHER_OWNERS } from '../errors/inconclusive.ts';
 import { OwnerTokenError } from '../errors/owner-token-error.ts';
@@ -7,7 +7,10 @@ import type { Diagnostics } from '../reporting/diagnostics.ts';
 import type { AccessToken } from '../token.ts';
 import type { Slot } from './slot.ts';
 
-/** How many tokens are remembered. What mixes answers up does it with requests that are made at about the same time. */
+/**
+ * How many tokens are remembered. A proxy that mixes up answers does so between requests that are made at about the same
+ * time.
+ */
 const MAX_REMEMBERED = 256;
 
 /** A token, and the owner to whom it was issued. */
@@ -20,22 +23,22 @@ export class RecentTokens {
   readonly #diagnostics: Pick<Diagnostics, 'emit'>;
   /** By its value, the oldest first. */
   readonly #tokens = new Map<string, Remembered>();
-  /** Owners that were sent another one's token, until their next answer; and by which call. */
+  /** Owners that received another one's token, until their next answer; and by which call. */
   readonly #inDoubt = new WeakMap<Slot, Remembered & { readonly call: object }>();
-  /** Owners that get the tokens of others for good. */
+  /** Owners that permanently share their tokens. */
   #sharers = new WeakSet<Slot>();
 
   constructor(diagnostics: Pick<Diagnostics, 'emit'>) {
     this.#diagnostics = diagnostics;
   }
 
-  /** The token of another owner that the owner was sent last: a newer one is wanted. */
+  /** The token of another owner that this owner received last: a newer one is wanted. */
   doubted(slot: Slot): AccessToken | undefined {
     return this.#inDoubt.get(slot)?.token;
   }
 
   /**
-   * A token has arrived that is neither stored nor handed out yet. If two calls in a row bring another owner's token, then two
+   * A token has arrived that is neither stored nor served yet. If two calls in a row bring another owner's token, then two
    * access keys may belong to one owner, or the service ignores them.
    *
    * @param call identifies the call of the source, which may check its token before it shares it.

@@ -160,10 +160,10 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /**
    * Reports that a call with this token got a 401. The next call waits for a newer token; see {@link getToken}. If that one is
-   * rejected too, within ten seconds of its arrival and before any {@link accept}, the fault is not the token's: it is kept and
-   * given out until ten seconds after its arrival, the next one in a row for twice as long, up to `pauses.owner.capMs` and its
-   * expiry. Without any `accept` in this registry, only a rejection within a second of the arrival counts, because a token that
-   * is rejected later may have worked. A report of an older token does not affect the current one.
+   * rejected too, within ten seconds of its arrival and before any {@link accept}, the fault is not the token's: it is kept
+   * and served until ten seconds after its arrival, the next one in a row for twice as long, up to `pauses.owner.capMs` and
+   * its expiry. Without any `accept` in this registry, only a rejection within a second of the arrival counts, because a
+   * token that is rejected later may have worked. A report of an older token does not affect the current one.
    *
    * @returns whether it is the cached token, and is now to be replaced; false for a repeated report.
    */
@@ -173,8 +173,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /**
-   * Reports that a call with this token succeeded. A rejected token is given out again, and a streak of rejections ends. Tells
-   * policies that learn that this token works, and that the rejected one that it replaced did not.
+   * Reports that a call with this token succeeded. A rejected token is served again, and a streak of rejections ends. Reports
+   * to policies that learn that this token works, and that the rejected one that it replaced did not.
    */
   accept(accessKey: string, token: AccessToken): void {
     const slot = this.#owners.peek(checkedAccessKey(accessKey));
@@ -209,14 +209,17 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     return ownerState(slot, now, this.#conditions(this.#owners.flightOf(accessKey), now));
   }
 
-  /** Owners that fail, the worst first, then those whose tokens the API rejects, then those in use. Takes time by what it returns, not by `maxOwners`. */
+  /**
+   * Owners that fail, the worst first, then those whose tokens the API rejects, then those in use. Takes time proportional to
+   * what it returns, not to `maxOwners`.
+   */
   owners(options: OwnersOptions = {}): OwnerReport[] {
     const now = this.#time.now();
     return ownerReports(this.#reportContext(now), options, now);
   }
 
   /**
-   * Every owner that is known, in no order: also those that wait for their first token. For walks in slices, so that no call
+   * Every known owner, in no order, including those that wait for their first token. For walks in slices, so that no call
    * waits for them: the registry may change between two steps, and an owner that changes may then be missed or come twice.
    */
   eachOwner(): Generator<KnownOwner> {
@@ -256,8 +259,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /**
    * Ends the owner's pause, or all pauses, at once, and no longer keeps a rejected token: the next call requests a new one.
-   * Call it when the cause is fixed. The recovery of many owners is
-   * reported over several turns of the event loop, in time proportional to their number.
+   * Call it when the cause is fixed. The recovery of many owners is reported over several turns of the event loop, in time
+   * proportional to their number.
    */
   resume(accessKey?: string): void {
     const slot = accessKey === undefined ? undefined : this.#owners.peek(checkedAccessKey(accessKey));
@@ -331,7 +334,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     }
   }
 
-  /** A token with this much life left. Asks once more for one that was shared by another replica long after its request. */
+  /** A token with this much life left. If another replica shared one long after its request, requests once more. */
   async #lastingToken(accessKey: string, given: unknown, signal?: AbortSignal): Promise<AccessToken> {
     const minValidityMs = minValidityMsOf(given);
     for (let attempt = 1; ; attempt++) {

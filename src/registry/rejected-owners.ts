@@ -1,17 +1,17 @@
 /**
- * The owners whose newest tokens the API rejects, one after the other. An outage of the API concerns them all at once, so they
- * are counted without a walk over them: by the second until which each counts.
+ * The owners whose newest tokens the API rejects, one after the other. An outage of the API affects all owners at once, so
+ * they are counted without iterating over them: by the second until which each counts.
  */
 
 import { knownRejection } from '../failures/rejections.ts';
 import type { Slot } from './slot.ts';
 
 export class RejectedOwners {
-  /** All with tokens rejected in a row, even if nobody calls for them any more, and since when. */
+  /** All owners with tokens rejected in a row, even without further calls, and since when. */
   readonly #sinceMs = new Map<Slot, number>();
-  /** Until which second each counts, those that began first in front; also some whose second is over. */
+  /** Until which second each counts, the longest rejected first; includes some whose second is over. */
   readonly #untilSecond = new Map<Slot, number>();
-  /** How many count until each second. At most so many seconds as a token is kept. */
+  /** How many count until each second. Has at most an entry for each second that a token is kept. */
   readonly #counts = new Map<number, number>();
 
   /** The slot has changed. */
@@ -34,7 +34,7 @@ export class RejectedOwners {
     this.#untilSecond.delete(slot);
   }
 
-  /** All, even if nobody calls for them any more. */
+  /** All, even without further calls. */
   withStreak(): Iterable<Slot> {
     return this.#sinceMs.keys();
   }

@@ -42,9 +42,9 @@ export interface OwnersOptions {
   /** The most owners to return, 1 to 100,000. Default: 100. */
   limit?: number | undefined;
   /**
-   * `failing`: owners whose last request failed, or whose last call failed in the queue, while that is still long. `rejected`:
-   * owners whose newest tokens the API rejects, see {@link PauseStats.rejected}. `working`: the other owners with a token.
-   * Default: all, in this order.
+   * `failing`: owners whose last request failed, or whose last call failed in the queue, while the queue is still long.
+   * `rejected`: owners whose newest tokens the API rejects, see {@link PauseStats.rejected}. `working`: the other owners with
+   * a token. Default: all, in this order.
    */
   state?: 'failing' | 'rejected' | 'working' | undefined;
 }
@@ -113,7 +113,7 @@ export interface KnownOwner extends OwnerReport {
   readonly fingerprint: string;
 }
 
-/** What a report says besides what the slot does. */
+/** What a report needs in addition to the slot. */
 interface Context {
   readonly owners: OwnerTable;
   /** What else a decision about an owner depends on. */

@@ -5,7 +5,10 @@ import type { AccessToken } from '../token.ts';
 import { AsyncContext } from './async-context.ts';
 import { isReplacing, type Slot } from './slot.ts';
 
-/** For lru-cache, which would read these of a polluted `Object.prototype`. New for each call, because it writes to them. */
+/**
+ * Options for `lru-cache`, which would otherwise read these from a polluted `Object.prototype`. New for each call, because it
+ * writes to them.
+ */
 export const own = (): object => ({ status: undefined, size: undefined });
 
 /**
@@ -15,9 +18,9 @@ export const own = (): object => ({ status: undefined, size: undefined });
 const LOAD_CONTEXT: Readonly<AsyncContext> = new AsyncContext('OwnerTokens');
 
 /**
- * An LRU cache of slots with a token. The two things that a hit needs, the token's promise and the second until which it
- * is certainly fresh, are in arrays of their own: with thousands of owners, reading a slot usually misses the CPU cache,
- * and most elements of an array are in it.
+ * An LRU cache of slots with a token. The two things that a hit needs, the token's promise and the second until which it is
+ * certainly fresh, are in separate arrays: with thousands of owners, reading a slot usually misses the CPU cache, and most
+ * elements of an array are in it.
  */
 export class SlotCache {
   /** The index of each owner in the arrays below. */

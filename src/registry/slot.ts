@@ -44,7 +44,7 @@ export interface HeldToken {
   readonly lastMoments?: number | undefined;
 }
 
-/** What is known of an owner besides its token. Immutable: healthy owners share one, to save memory. */
+/** What is known of an owner, apart from its token. Immutable: healthy owners share one, to save memory. */
 interface OwnerHistory {
   /** The last failure, cached until a request succeeds. */
   readonly failure: Pause | undefined;
@@ -109,7 +109,7 @@ export type Decision = 'serve' | 'serve-and-refresh' | 'wait' | 'refuse' | 'requ
 
 /** State outside the slot that a decision depends on. */
 export interface Conditions {
-  /** Whether a request is in flight that a caller would join; `late`: it has waited for its turn too long already. */
+  /** Whether a request is in flight that a caller would join; `late`: it has been queued for too long already. */
   readonly requesting: boolean | 'late';
   /** The open circuit, if it refuses calls. */
   readonly circuit: Circuit | undefined;
@@ -122,7 +122,7 @@ export function isLive(slot: Slot, now: Instant): slot is Slot & { held: AccessT
   return slot.held !== undefined && now.timelineMs - slot.offsetMs < slot.held.expiresAtMs;
 }
 
-/** How much longer a token is served, also one that is not held any more. */
+/** How much longer a token is served, even one that is no longer held. */
 export function leftMsOf(slot: Slot, token: AccessToken, now: Instant): number {
   return token.expiresAtMs - token.issuedAtMs - ageMsOf(slot, token, now);
 }
@@ -154,7 +154,7 @@ export function backoffOf(slot: Slot, now: Instant): Pause | undefined {
   return failure && now.monotonicMs < failure.retryAtMonotonicMs ? failure : undefined;
 }
 
-/** Whichever pause ends later. */
+/** The pause that ends later. */
 export function laterPause(a: Pause | undefined, b: Pause | undefined): Pause | undefined {
   if (!a || !b) return a ?? b;
   return a.retryAtMonotonicMs >= b.retryAtMonotonicMs ? a : b;
@@ -238,7 +238,7 @@ export function endBackoff(slot: Slot): boolean {
   return true;
 }
 
-/** The owner's backoff ends, and so does the keeping of a rejected token. Returns whether the owner counted as failing. */
+/** The owner's backoff ends, and a rejected token is no longer kept. Returns whether the owner counted as failing. */
 export function endPause(slot: Slot): boolean {
   const trouble = troubleOf(slot);
   const { rejection } = slot.history;

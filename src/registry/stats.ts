@@ -47,12 +47,12 @@ export interface PauseStat {
  * ```
  */
 export interface PauseStats {
-  /** Owners whose last request failed, for a reason of their own. One whose pause has ended counts until it succeeds. */
+  /** Owners whose last request failed for an owner-specific reason. One whose pause has ended counts until it succeeds. */
   owners: number;
   /**
    * Owners whose newest tokens the API rejects although they replaced rejected ones; absent while there are none. Many at
-   * once: the API fails. Their calls get a token nevertheless. An owner counts until a call is accepted, or until ten seconds
-   * after the time for which its token is kept if nobody reports another rejection.
+   * once mean that the API fails. Their calls get a token nevertheless. An owner counts until a call is accepted, or until
+   * ten seconds after the time for which its token is kept if nobody reports another rejection.
    */
   rejected?: {
     /** How many. */
@@ -86,11 +86,14 @@ export interface RegistryStats {
   inFlight: number;
   /** In-flight requests that take far longer than usual or wait for another replica, and have given their places to others. */
   slow: number;
-  /** The most token requests in flight at once, slow ones apart: the option `concurrency`. */
+  /** The most token requests in flight at once, not counting slow ones: the option `concurrency`. */
   concurrency: number;
-  /** Token requests that wait for their turn now. */
+  /** Token requests queued now. */
   queued: number;
-  /** How long the first queued request has waited, in milliseconds, refreshes and owners that fail apart; 0 if none waits. */
+  /**
+   * How long the first queued request has waited, in milliseconds, not counting refreshes and failing owners; 0 if none
+   * waits.
+   */
   longestQueuedMs: number;
   /** Callers that wait for a token request now. */
   waiting: number;
@@ -100,7 +103,7 @@ export interface RegistryStats {
   joined: number;
   /** Calls refused by a pause, by its scope. */
   refused: Record<FailureScope, number>;
-  /** Calls that waited for their turn for over a second before their request was sent. */
+  /** Calls queued for over a second before their request was sent. */
   late: number;
   /** Calls that failed with `queue_full`. */
   queueFull: number;
@@ -163,7 +166,7 @@ export function registryStats(
   };
 }
 
-/** How long the first request has waited for its turn, of those that calls wait for and whose owners do not fail. */
+/** How long the first request has been queued, of those that calls wait for and whose owners do not fail. */
 export function longestQueuedMs(
   { lists: { known, new: firsts } }: RequestQueue<Flight>,
   { monotonicMs }: Instant,

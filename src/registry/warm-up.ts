@@ -82,7 +82,7 @@ const MAX_NAMED_FAILURES = 100;
 /** How long a warm-up waits for a pause to end, counted from its last success. */
 const MAX_PATIENCE_MS = 60_000;
 
-/** How often a key is tried when its failures may be its owner's own. */
+/** How often a key is tried when its failures may concern only its owner. */
 const MAX_OWN_TRIES = 3;
 
 /** Keys tried in one turn of the event loop. Bounded, because owners with a cached token never yield to it. */

@@ -127,7 +127,7 @@ it('the service repeats its token to the end: one request, then none until it is
   await registry.getToken('a');
   clock.advance(40 * MINUTE_MS);
   const error = await errorOf(registry.getToken('a', { minValidityMs: 30 * MINUTE_MS }));
-  expect(error.message).toContain('a new token lives for 1190 s');
+  expect(error.message).toContain('a new token is valid for 1190 s');
   await errorOf(registry.getToken('a', { minValidityMs: 30 * MINUTE_MS }));
   expect(source.calls).toHaveLength(2);
 });
