@@ -81,7 +81,7 @@ export const SHARING_EVENTS = Object.freeze({
 
 const sharing = channel('owner-token-registry:sharing');
 
-/** The log gets the 1st, 10th, 100th … of what may come often. */
+/** The log gets the 1st, 10th, 100th … of frequent events. */
 const isPowerOfTen = (count: number): boolean => /^10*$/.test(`${count}`);
 
 export class SharingDiagnostics {

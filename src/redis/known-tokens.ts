@@ -1,8 +1,7 @@
 /**
  * The last token of each owner that this replica requested or shared, by digest. With it the replica names the generation
- * of a rejected token, refuses older tokens that somebody put back into Redis, and recognizes a token that another replica
- * has rejected. Bounded by what the registry keeps: for an owner that was dropped, the record itself shows the generation
- * again.
+ * of a rejected token, refuses older tokens that were put back into Redis, and recognizes a token that another replica has
+ * rejected. Bounded by what the registry keeps: for an owner that was dropped, the record itself shows the generation.
  */
 
 import { createHash } from 'node:crypto';
@@ -27,7 +26,7 @@ export class KnownTokens {
   isKept = (_accessKey: string): boolean => false;
   /** By the name of the owner's record. */
   readonly #known = new Map<string, Known>();
-  /** Goes round and round the table. */
+  /** Cycles through the table. */
   #hand = this.#known.entries();
 
   /**
@@ -58,7 +57,10 @@ export class KnownTokens {
     return known && token !== undefined && known.digest === digestOf(token) ? known.generation : 0;
   }
 
-  /** The generation at or below which no token is wanted: a rejected one's, for a refresh the current one's, or any older. */
+  /**
+   * The generation up to which no token is wanted: a rejected token's, for a refresh the current one's, or else the one
+   * before that.
+   */
   avoid(name: string, request: TokenRequest): number {
     const known = this.#known.get(name);
     if (!known) return 0;

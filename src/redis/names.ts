@@ -1,7 +1,7 @@
 /**
- * The names of keys and channel, which everybody with access to Redis can read. An owner's is a keyed digest of the
- * source's identity (token URL, client, secret) and the access key: nobody can find an owner by guessing access keys,
- * and a rotated secret gets new records.
+ * The names of keys and channel, which anyone with access to Redis can read. An owner's is a keyed digest of the source's
+ * identity (token URL, client, secret) and the access key. So no one can find an owner by guessing access keys, and a rotated
+ * secret gets new records.
  */
 
 import { createHmac } from 'node:crypto';
@@ -33,7 +33,7 @@ export class Names {
     return `${this.#prefix}:${this.#digest('owner', identity, accessKey)}`;
   }
 
-  /** A keyed digest: proves that a replica with the naming key has said this of an owner's record, or of itself. */
+  /** A keyed digest: proves that a replica with the naming key has said this about an owner's record, or about itself. */
   proofOf(said: 'rejected' | 'recovered' | 'present', name: string, ...numbers: number[]): string {
     return this.#digest(said, name, ...numbers.map(String)).slice(0, 22);
   }

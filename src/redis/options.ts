@@ -44,7 +44,7 @@ export interface SharedTokensOptions {
   redisTimeoutMs?: number | undefined;
   /**
    * The length of a lease, in milliseconds: 500 to 60,000. A follower waits for another replica's request that long, and
-   * then takes the lease over. More than the service takes to answer. Default: 3,000.
+   * then takes the lease over. Must be longer than the service takes to answer. Default: 3,000.
    */
   leaseMs?: number | undefined;
   /**
@@ -55,14 +55,14 @@ export interface SharedTokensOptions {
   requestsPerSecond?: number | undefined;
   /**
    * Used in place of the source's `identity()`, the same in every replica: a text of 1 to 1,000 characters that differs for
-   * other clients and token URLs, or a function that returns one. For a source that cannot tell, such as a `TokenEndpoint` whose
-   * `tokenRequest` fails for placeholder values. If it does not change with the client secret, tokens from before a rotation
-   * are shared until they expire. Default: the source's.
+   * other clients and token URLs, or a function that returns one. For a source that cannot derive one, such as a
+   * `TokenEndpoint` whose `tokenRequest` fails for placeholder values. If it does not change with the client secret, tokens
+   * from before a rotation are shared until they expire. Default: the source's.
    */
   identity?: string | (() => string | Promise<string>) | undefined;
   /**
-   * What the other replicas, and pages that show the fleet, call this one, such as the name of its pod. Something random is
-   * added. 1 to 64 letters, digits, `_`, `.` and `-`; stored in Redis in the clear. Default: only that.
+   * What the other replicas, and pages that show the fleet, call this one, such as the name of its pod. A random suffix is
+   * added. 1 to 64 letters, digits, `_`, `.` and `-`; stored in Redis in the clear. Default: only the suffix.
    */
   replica?: string | undefined;
   /** The registry's `name`, for logs and channel messages. Default: `default`. */

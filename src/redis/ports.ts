@@ -1,6 +1,6 @@
 /**
  * What sharing needs of a Redis client, and adapters for the two families of clients. The clients are the user's: nothing
- * here creates, connects, duplicates or closes one. They are typed by their methods, so any version with these will do.
+ * here creates, connects, duplicates or closes one. They are typed by their methods, so any version that has these works.
  */
 
 import { OwnerTokenError } from '../errors/owner-token-error.ts';

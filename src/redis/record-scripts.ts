@@ -14,8 +14,8 @@
  * | `f` `e` | sealed failure, and the generation of the lease that ended with it |
  * | `w` | followers wait, so the end of the lease wakes them: `c` on the common channel, `s` on the record's own |
  *
- * A field that none of the scripts could have written counts as absent. A key of another type is deleted, since its name is
- * ours alone.
+ * A field that none of the scripts could have written counts as absent. A key of another type is deleted, since only this
+ * library uses its name.
  */
 
 import { createHash } from 'node:crypto';
@@ -92,7 +92,7 @@ function defineScript(name: string, source: string): RecordScript {
 }
 
 /**
- * Decides what the call does. First it drops a token that the caller reports as rejected, and tells all replicas. Then the
+ * Decides what the call does. First it drops a token that the caller reports as rejected, and notifies all replicas. Then the
  * first rule that applies gives the reply:
  *
  * 1. `token`: a usable one newer than *avoid*. With its generation.
@@ -133,7 +133,7 @@ return {'lead', text(now), text(fence)}
 /**
  * Stores a token, ends the caller's lease and wakes the followers. Refused if the token is not newer than the stored one: a
  * leader that was frozen cannot overrule its successor. A token obtained without a lease is stored only where none is. After
- * a failure of the owner it tells all replicas, which then need not wait for the end of their own pauses.
+ * a failure of the owner it notifies all replicas, which then end their own pauses early.
  */
 export const PUBLISH = defineScript(
   'publish',

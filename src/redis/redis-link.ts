@@ -1,6 +1,6 @@
 /**
  * The only way to Redis: each operation has its own deadline and passes the circuit breaker. Client libraries do not protect
- * their callers: they queue commands without limit while Redis is unavailable, and none of them times out a hung server.
+ * their callers: they queue commands without limit while Redis is unavailable, and none of them times out on a hung server.
  *
  * | circuit | an operation | Redis fails |
  * |---|---|---|
@@ -36,7 +36,7 @@ export type Reply = readonly [what: string, nowUs: string, ...rest: string[]];
 /** One script over one key. */
 export type Operation = readonly [script: RecordScript, key: string, args: readonly (string | number)[]];
 
-/** What makes up for an operation that was carried out after nobody waited for it any more. */
+/** The operation that undoes one that took effect too late for its call. */
 type Undo = (late: Reply) => Operation | undefined;
 
 export interface RedisLinkOptions {
@@ -58,7 +58,7 @@ export interface RedisFailure {
   readonly redisCode?: string | undefined;
 }
 
-/** An operation that has no reply after this long shows that Redis is unavailable. Nobody waits that long for it. */
+/** An operation that has no reply after this long shows that Redis is unavailable. Only refreshes wait that long. */
 export const SILENCE_MS = 1_000;
 
 /**
@@ -97,7 +97,7 @@ export class RedisLink {
   /**
    * The reply, or undefined if there is none in time. Never rejects. While a probe is in flight it waits for that first.
    *
-   * @param undo what to send, whatever the circuit, once a reply has come too late.
+   * @param undo what to send, even while the circuit is open, once a reply has come too late.
    */
   async run(operation: Operation, deadlineMs = this.#options.deadlineMs, undo?: Undo): Promise<Reply | undefined> {
     if (this.#openUntilMs !== undefined && this.#openUntilMs <= this.#options.clock.monotonic()) await this.#probe();

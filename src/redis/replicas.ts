@@ -18,7 +18,10 @@ import type { SharedCallDeps } from './shared-call.ts';
 /** How often a replica announces itself: at first often, because replicas that start together must count each other. */
 const ANNOUNCE_EVERY_MS = { first: 2_000, last: 100_000 } as const;
 
-/** After this long without a reply a replica announces itself, in a large fleet later: a script takes time for each replica. */
+/**
+ * After this long without a reply a replica announces itself, later in a large fleet, because the script takes time for each
+ * replica.
+ */
 const SILENT_MS = { least: 2_000, perReplica: 10 } as const;
 
 const ANNOUNCEMENT = /^(\d+) (\S+) (\d+) (\S+) (.+)$/;
@@ -53,7 +56,7 @@ export class Replicas {
     this.name = `${called}-${randomBytes(5).toString('hex')}`;
   }
 
-  /** How many replicas are known to share a quota. */
+  /** By how many replicas a quota is divided. */
   get assumed(): number {
     return this.#counts > 1 ? this.count : Math.max(this.count, ASSUMED_AT_FIRST);
   }
@@ -94,7 +97,7 @@ export class Replicas {
     diagnostics.keyMismatch(mismatched);
   }
 
-  /** Announces this replica and counts all, if it is time to, or because what Redis has of it is void or unknown. */
+  /** Announces this replica and counts all, if it is time to, or because its announcement in Redis is invalid or unknown. */
   announce(isOverdue = false): void {
     if (this.#hasLeft) return;
     const nowMs = this.#options.clock.monotonic();
@@ -120,7 +123,7 @@ export class Replicas {
       this.announce(clock.monotonic() - this.link.heardAtMs >= silentMs);
     };
     const timer = startTimer(clock, onTime, silentMs * (0.5 + random() / 2));
-    // A process may end while it shares.
+    // Sharing keeps no process alive.
     if (typeof timer !== 'function') timer.unref();
     return timer;
   }

@@ -26,7 +26,7 @@ interface RingKey {
   readonly key: crypto.KeyObject;
 }
 
-/** Where a value belongs. It opens nowhere else. */
+/** What a value is bound to. It cannot be opened in any other context. */
 export const sealContext = (kind: 'token' | 'failure', recordName: string, generation: number): string =>
   `${kind} ${generation} ${recordName}`;
 

@@ -1,15 +1,16 @@
 /**
  * The fleet's time as this replica estimates it: its monotonic clock, plus the largest difference to the server's clock seen in
  * the last hour or two. So it does not step back with that clock, as after a failover to a server whose clock is behind, and
- * no token gets younger. Each sample counts from when the reply came, so the estimate is never ahead of the furthest server.
+ * no token seems younger than it is. Each sample counts from when the reply came, so the estimate is never ahead of the
+ * furthest server.
  *
- * While the server is far behind, tokens are dated by the fleet's time. A replica that starts then hears it from the others.
+ * While the server is far behind, tokens are dated by the fleet's time. A replica that starts then learns it from the others.
  */
 
 /** Uses the samples of at least this period, and of at most twice that. */
 const WINDOW_MS = 3_600_000;
 
-/** A server that is no further behind is taken at its word. More than clocks drift apart in two windows. */
+/** A server that is behind by no more than this is trusted. More than clocks drift apart in two windows. */
 export const MAX_BEHIND_MS = 10_000;
 
 export class ServerTime {
@@ -36,7 +37,7 @@ export class ServerTime {
     this.#onBehind(behindMs);
   }
 
-  /** @param fleetUs a time that another replica knows to be past by now. */
+  /** @param fleetUs a time that another replica knows to have passed. */
   learn(fleetUs: number, nowMs: number): void {
     if (nowMs >= this.#windowEndsMs) {
       this.#previousUs = this.#currentUs;

@@ -7,7 +7,7 @@
  * | another call holds the lease | a follower | yields its place, waits for a wake-up, and reads the record again |
  * | the lease that it waited for ended with a failure | refused | fails with it |
  * | nobody holds the lease | the leader | takes it, requests a token, and publishes that or the failure |
- * | nothing in time, one lease for longer than it lasts, leases of others for two, or tokens that this replica cannot use | a fallback | requests a token by itself and offers it to the others |
+ * | nothing in time, a lease held past its end, a third lease of another call, or twice a token that this replica cannot use | a fallback | requests a token by itself and offers it to the others |
  */
 
 import { randomBytes } from 'node:crypto';
@@ -48,7 +48,7 @@ export interface SharedCallDeps {
 /** Redis costs no call more than this: the time without a reply, and the jitter before its own request. */
 const MAX_DELAY_MS = 1_000;
 
-/** How many leases a call waits for others: that of a leader that dies, and its successor's. */
+/** How many leases of others a call waits for: that of a leader that dies, and its successor's. */
 const MAX_LEASES = 2;
 
 /** After this many tokens that this replica cannot use, those of others will not help: it has other keys, or another policy. */
@@ -98,7 +98,8 @@ export class SharedCall {
 
   async obtain(): Promise<IssuedToken> {
     try {
-      // A rejection between the read and the subscription would be missed. The first calls of a replica wait for it.
+      // A rejection between the read and the subscription would be missed. The first calls of a replica wait for the
+      // subscription.
       await this.#watch.ready;
       for (;;) {
         this.#request.signal.throwIfAborted();
@@ -206,7 +207,7 @@ export class SharedCall {
     return void (await this.#watch.next(remainingMs, readAtMs));
   }
 
-  /** Requests a token: as the leader with its lease, which began at that time of the server, or as a fallback. */
+  /** Requests a token: as the leader with its lease, which began at that server time, or as a fallback. */
   async #send(lease?: { readonly generation: number; readonly serverUs: number }): Promise<IssuedToken> {
     const { source, link, sealer, known, clock, counts } = this.#deps;
     counts[lease ? 'leader' : 'fallback']++;

@@ -31,10 +31,7 @@ const RECOVERY_MS = 60_000;
  * ```
  */
 export interface SharingStats {
-  /**
-   * Whether tokens are shared: Redis is available, as far as was seen in the last few seconds, and the last call's identity was
-   * known.
-   */
+  /** Whether tokens are shared: Redis was available in the last few seconds, and the last call's identity was known. */
   readonly sharing: boolean;
   /** Calls answered with another replica's token. */
   readonly shared: number;
@@ -48,16 +45,16 @@ export interface SharingStats {
   readonly unreadable: number;
   /** Replicas with the same prefix at the last count, this one included. 0 before the first count. */
   readonly replicas: number;
-  /** The name of this one, as in {@link SharedTokens.members}. */
+  /** The name of this replica, as in {@link SharedTokens.members}. */
   readonly replica: string;
-  /** How many of them have another naming key. */
+  /** How many replicas have another naming key. */
   readonly mismatched: number;
   /** Calls that were not shared because the source's `identity()` failed. Also counted in `fallback`. */
   readonly unidentified: number;
 }
 
 /**
- * Who is in the fleet, at the last count: of the last few minutes.
+ * Who was in the fleet at the last count, which covers the last few minutes.
  *
  * @example
  * ```ts
@@ -65,7 +62,7 @@ export interface SharingStats {
  * ```
  */
 export interface FleetMembers {
-  /** This replica: the option `replica` and something random. */
+  /** This replica: the option `replica` and a random suffix. */
   readonly name: string;
   /** All replicas that have announced themselves, in order; the first hundred of a larger fleet. Empty before the first count. */
   readonly names: readonly string[];

@@ -69,8 +69,8 @@ export function openToken(sealer: Sealer, context: string, sealed: string): Shar
 const lastMsOf = (lifetimeMs: number) => Math.min(lifetimeMs * LAST_OF_LIFE.share, LAST_OF_LIFE.mostMs);
 
 /**
- * The token for this replica's registry. Undefined if it has expired, or if no form of it leads this replica's policy to a
- * correct expiry.
+ * The token for this replica's registry. Undefined if it has expired, or if this replica's policy gives it no correct expiry
+ * in any form.
  *
  * @param at its age by the fleet's time; this replica's wall clock just before it read the record, from which the age
  * counts back; and that clock now.
