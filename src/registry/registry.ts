@@ -173,8 +173,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /**
-   * Reports that a call with this token succeeded. A rejected token is served again, and a streak of rejections ends. Reports
-   * to policies that learn that this token works, and that the rejected one that it replaced did not.
+   * Reports that a call with this token succeeded. A rejected token is served again, and a streak of rejections ends. Learning
+   * policies are told that this token works, and that the rejected one that it replaced did not.
    */
   accept(accessKey: string, token: AccessToken): void {
     const slot = this.#owners.peek(checkedAccessKey(accessKey));
@@ -209,10 +209,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     return ownerState(slot, now, this.#conditions(this.#owners.flightOf(accessKey), now));
   }
 
-  /**
-   * Owners that fail, the worst first, then those whose tokens the API rejects, then those in use. Takes time proportional to
-   * what it returns, not to `maxOwners`.
-   */
+  /** Failing owners, the worst first, then those whose tokens the API rejects, then those in use. Takes time per owner returned. */
   owners(options: OwnersOptions = {}): OwnerReport[] {
     const now = this.#time.now();
     return ownerReports(this.#reportContext(now), options, now);
