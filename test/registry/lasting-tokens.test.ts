@@ -132,7 +132,7 @@ it('the service repeats its token to the end: one request, then none until it is
   expect(source.calls).toHaveLength(2);
 });
 
-it('a rejected token is given out when the API is in doubt, but not with less life than asked for', async () => {
+it('a rejected token is served when the API is in doubt, but not with less life than asked for', async () => {
   const { registry, lasting, held, source } = await holding(40 * MINUTE_MS);
   registry.reject('a', held);
   const enough = lasting(1_190_000);

@@ -171,7 +171,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
     await page.getByRole('button', { name: /token_rejected/ }).click();
     await shows(() => rowsOf('token_rejected').count()).toBe(50);
     expect(await textOf(rowsOf('token_rejected').first())).toMatch(
-      /customer \d+\s.*rejected, but given out.*token_rejected/s,
+      /customer \d+\s.*rejected, but served.*token_rejected/s,
     );
     await page.getByText('50 of 60. Search for a longer part of a name to see others.').waitFor();
     expect(await seriousViolations(page)).toEqual([]);

@@ -71,7 +71,7 @@ const PHASES = {
 
 function Token({ report: { phase, expiresAtMs, issuedAtMs, failure }, nowMs }: { report: FoundOwner; nowMs: number }) {
   if (phase === 'fresh' || phase === 'refresh-due') {
-    if (failure?.code === 'token_rejected') return <Status good={false}>rejected, but given out</Status>;
+    if (failure?.code === 'token_rejected') return <Status good={false}>rejected, but served</Status>;
     // Infinity is null in JSON.
     return <TokenStatus endMs={expiresAtMs ?? Infinity} nowMs={nowMs} none="ended" />;
   }
