@@ -194,7 +194,7 @@ export function stoodStill(tookMs: number, limitMs: number): boolean {
  * grants more turns, because a body that `fetch` decompresses takes several, but no more time, because a flood of bytes makes
  * each turn long.
  */
-const TURNS = { least: 2, late: 20, mostMs: 50 } as const;
+const TURNS = { min: 2, late: 20, maxMs: 50 } as const;
 
 /**
  * Called at the end of a time limit.
@@ -217,9 +217,9 @@ export function startLimit(clock: Clock = systemClock, fn: OnLimit, ms: number):
     const firedMs = clock.monotonic();
     const tookMs = Math.max(clock.now() - started.wallMs, firedMs - started.monotonicMs);
     const isLate = tookMs - ms > MAX_READING_ERROR_MS;
-    const most = isLate ? TURNS.late : TURNS.least;
-    const hasTime = (turn: number) => turn < TURNS.least || clock.monotonic() - firedMs < TURNS.mostMs;
-    for (let turn = 0; turn < most && hasTime(turn); turn++) await nextTurn();
+    const maxTurns = isLate ? TURNS.late : TURNS.min;
+    const hasTime = (turn: number) => turn < TURNS.min || clock.monotonic() - firedMs < TURNS.maxMs;
+    for (let turn = 0; turn < maxTurns && hasTime(turn); turn++) await nextTurn();
     if (!isCancelled) fn(stoodStill(tookMs, ms), isLate);
   };
   const timer = startTimer(clock, () => void onTime(), ms);

@@ -104,7 +104,7 @@ export function invalidOptions(subject: string, problems: readonly string[]): Ow
   return new OwnerTokenError('invalid_options', `${subject}: invalid options:${list}`);
 }
 
-/** The problem of a name that is no option. For a mistyped one, it names the nearest. */
+/** The problem of a name that is not an option. For a mistyped one, it names the nearest. */
 export function unknownOption(name: string, known: readonly string[]): string {
   const near = nearest(name, known);
   const hint = near === undefined ? '' : `; did you mean ${near}?`;

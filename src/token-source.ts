@@ -148,7 +148,7 @@ export interface TokenResponse {
  * ```
  */
 export interface SourceNews {
-  /** A token of this owner was rejected elsewhere: asks once for a newer one if `isToken` recognizes the cached one. */
+  /** A token of this owner was rejected elsewhere: requests a newer one, once, if `isToken` recognizes the cached one. */
   rejected(accessKey: string, isToken: (token: string) => boolean): void;
   /** The service has issued a token of this owner elsewhere after a failure: lifts its pause and those of all owners. */
   recovered(accessKey: string): void;

@@ -58,7 +58,7 @@ const ONE_EXPLORER_IN = 2;
 /** The most explorers at once: at first, to find the lifetime; and later, to notice that it has risen. */
 const INITIAL_CREDIT = 16;
 const EARNED_CREDIT = 4;
-/** The fractional parts of its multiples are spread evenly, also for the similar hashes of similar tokens. */
+/** The fractional parts of its multiples are spread evenly, even for the similar hashes of similar tokens. */
 const GOLDEN_RATIO = 1.618033988749895;
 /** An explorer occupies credit for this multiple of the estimate, because its end may never be reported. */
 const EXPLORED_ESTIMATES = 1.5;
@@ -140,7 +140,7 @@ class Learner implements LearnedLifetime {
   /**
    * The first ending of an owner counts fully, each later one by the share of the estimate that the owner's tokens have
    * lived since. So all owners weigh the same, however many tokens they go through, and no minority decides for the
-   * others. The ending of a token that was never accepted says nothing.
+   * others. The ending of a token that was never accepted proves nothing.
    */
   rejected({ owner, token, ageMs }: TokenAge): void {
     if (!isAge(ageMs)) return;

@@ -181,7 +181,7 @@ export function paceFailed(
   }
 }
 
-/** An owner that got a 503 and asked again soon afterwards was issued a token: 503s come from load. */
+/** An owner that got a 503 and requested again soon afterwards was issued a token: 503s come from load. */
 function showLoad(pace: Pace, owner: unknown, sentMs: number, nowMs: number): void {
   const afterMs = sentMs - (pace.unavailable.get(owner) ?? NEVER);
   if (afterMs >= 0 && afterMs <= LOAD.withinMs) pace.loadUntilMs = nowMs + LOAD.withinMs;

@@ -22,7 +22,7 @@ const ANNOUNCE_EVERY_MS = { first: 2_000, last: 100_000 } as const;
  * After this long without a reply a replica announces itself, later in a large fleet, because the script takes time for each
  * replica.
  */
-const SILENT_MS = { least: 2_000, perReplica: 10 } as const;
+const SILENT_MS = { min: 2_000, perReplica: 10 } as const;
 
 const ANNOUNCEMENT = /^(\d+) (\S+) (\d+) (\S+) (.+)$/;
 
@@ -117,7 +117,7 @@ export class Replicas {
 
   #whenSilent(): Timer {
     const { clock, random } = this.#options;
-    const silentMs = Math.max(SILENT_MS.least, this.count * SILENT_MS.perReplica);
+    const silentMs = Math.max(SILENT_MS.min, this.count * SILENT_MS.perReplica);
     const onTime = () => {
       this.#timer = undefined;
       this.announce(clock.monotonic() - this.link.heardAtMs >= silentMs);

@@ -186,7 +186,7 @@ export class SharedCall {
       if (issued) counts.shared++;
       return issued;
     } catch (error) {
-      // The registry asks again for a token that is another owner's.
+      // The registry itself repeats a request that brought another owner's token.
       if (error instanceof OwnerTokenError && saysNothing(error)) throw error;
       // A policy that throws does so for this replica's own token too, where the registry reports it.
       return undefined;

@@ -20,7 +20,7 @@ export interface SharedToken extends IssuedToken {
 }
 
 /** The last part of a lifetime, in which a token is no longer shared: it would expire in transit. */
-const LAST_OF_LIFE = { share: 0.05, mostMs: 1_000 } as const;
+const LAST_OF_LIFE = { share: 0.05, maxMs: 1_000 } as const;
 
 /** How far apart two replicas' estimates of the fleet's time may be while they differ from the server's clock. */
 const MAX_SKEW_MS = 1_000;
@@ -66,7 +66,7 @@ export function openToken(sealer: Sealer, context: string, sealed: string): Shar
   return { ...shared, response, lifetimeMs: wire.lifetimeMs ?? Infinity };
 }
 
-const lastMsOf = (lifetimeMs: number) => Math.min(lifetimeMs * LAST_OF_LIFE.share, LAST_OF_LIFE.mostMs);
+const lastMsOf = (lifetimeMs: number) => Math.min(lifetimeMs * LAST_OF_LIFE.share, LAST_OF_LIFE.maxMs);
 
 /**
  * The token for this replica's registry. Undefined if it has expired, or if this replica's policy gives it no correct expiry

@@ -109,7 +109,7 @@ export interface OwnerReport extends OwnerState {
  * ```
  */
 export interface KnownOwner extends OwnerReport {
-  /** The owner's fingerprint, also if `owner` is its label. */
+  /** The owner's fingerprint, even if `owner` is its label. */
   readonly fingerprint: string;
 }
 

@@ -143,7 +143,7 @@ export function ageMsOf({ held, offsetMs }: Slot, token: AccessToken, now: Insta
   return Math.max(0, (held === token ? now.timelineMs - offsetMs : now.wallMs) - token.issuedAtMs);
 }
 
-/** Whether the token was requested after the source was called, also if the wall clock was set back since. */
+/** Whether the token was requested after the source was called, even if the wall clock was set back since. */
 export function isRequestedSince(sent: Instant, { issuedAtMs }: AccessToken, now: Instant): boolean {
   return issuedAtMs >= Math.min(sent.wallMs, now.wallMs - elapsedMs(sent, now)) - MAX_READING_ERROR_MS;
 }

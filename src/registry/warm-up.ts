@@ -147,7 +147,7 @@ export async function warmUp(
   return report;
 }
 
-/** Returns a function that tries one key until it has a token or has failed for good, and returns that failure. */
+/** Returns a function that tries one key until it has a token or has failed permanently, and returns that failure. */
 function obtainer({ tokens, time }: WarmUpParts, signal: AbortSignal, waits: Set<() => void>) {
   let lastSuccessMs = time.now().monotonicMs;
   const wait = (ms: number) =>
