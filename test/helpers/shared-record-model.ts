@@ -1,5 +1,5 @@
 import type { RedisPort } from '../../src/redis/ports.ts';
-import { ANNOUNCED_MS, MAX_AHEAD_MS, MAX_SHARED_MS, MEMORY_MS, MAX_COUNTED } from '../../src/redis/record-scripts.ts';
+import { ANNOUNCED_MS, MAX_AHEAD_MS, MAX_COUNTED, MAX_SHARED_MS, MEMORY_MS } from '../../src/redis/record-scripts.ts';
 
 /**
  * The shared record in TypeScript, for simulations: models Redis with our scripts on an injected clock. The suite

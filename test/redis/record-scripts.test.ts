@@ -155,10 +155,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     }
     const { rest } = await run(scripts.ANNOUNCE, 'replicas', ['first', '0 leaves']);
     expect(rest.map((each) => each.split(' ').at(-1))).toEqual(['second', 'fourth']);
-    const many = Array.from(
-      { length: scripts.MAX_COUNTED + 9 },
-      (_, index) => [`r${index}`, `${nowUs} said`] as const,
-    );
+    const many = Array.from({ length: scripts.MAX_COUNTED + 9 }, (_, index) => [`r${index}`, `${nowUs} said`] as const);
     await client.hSet('many', Object.fromEntries(many));
     const port = fromNodeRedis(client);
     const reply = (await port.run(scripts.ANNOUNCE, 'many', ['first', '0 leaves'])) as string[];
