@@ -129,7 +129,7 @@ const GRANT_TYPE = 'client_credentials';
  * ```
  */
 export function jsonRequest(options: RequestShapeOptions = {}): TokenRequestShape<string> {
-  const { path, names, extra } = checkedOptions('jsonRequest', options);
+  const { path, names, extra } = checkedShapeOptions('jsonRequest', options);
   return ({ clientId, clientSecret, accessKey }) => ({
     path,
     body: JSON.stringify({
@@ -155,7 +155,7 @@ export function jsonRequest(options: RequestShapeOptions = {}): TokenRequestShap
  * ```
  */
 export function formRequest(options: RequestShapeOptions = {}): TokenRequestShape<URLSearchParams> {
-  const { path, names, extra } = checkedOptions('formRequest', options);
+  const { path, names, extra } = checkedShapeOptions('formRequest', options);
   return ({ clientId, clientSecret, accessKey }) => ({
     path,
     body: new URLSearchParams([
@@ -183,7 +183,7 @@ export function formRequest(options: RequestShapeOptions = {}): TokenRequestShap
  * ```
  */
 export function basicAuthRequest(options: RequestShapeOptions = {}): TokenRequestShape<URLSearchParams> {
-  const { path, names, extra } = checkedOptions('basicAuthRequest', options, ['grantType', 'accessKey']);
+  const { path, names, extra } = checkedShapeOptions('basicAuthRequest', options, ['grantType', 'accessKey']);
   return ({ clientId, clientSecret, accessKey }) => {
     const credentials = Buffer.from(`${formEncoded(clientId)}:${formEncoded(clientSecret)}`).toString('base64');
     return {
@@ -195,7 +195,7 @@ export function basicAuthRequest(options: RequestShapeOptions = {}): TokenReques
 }
 
 /** The path and the parameter names, with their defaults, and the further parameters. */
-function checkedOptions(
+function checkedShapeOptions(
   subject: string,
   options: RequestShapeOptions,
   parameters: readonly Parameter[] = ['grantType', 'clientId', 'clientSecret', 'accessKey'],

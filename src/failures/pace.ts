@@ -16,7 +16,7 @@
 import { TRY_AGAIN } from './pauses.ts';
 
 /** Counts events in windows of a second. */
-interface Meter {
+interface WindowCounter {
   sinceMs: number;
   count: number;
   /** The count of the window before. */
@@ -43,8 +43,8 @@ export interface Pace {
   tolerateUntilMs: number;
   tolerateMs: number;
   raisedAtMs: number;
-  readonly sent: Meter;
-  readonly issued: Meter;
+  readonly sent: WindowCounter;
+  readonly issued: WindowCounter;
   /** The highest rate of tokens issued within a second; fades. */
   bestPerSecond: number;
   bestAtMs: number;
@@ -75,7 +75,7 @@ const SHORTEST_MS = 200;
 const LOAD = { withinMs: 500, owners: 256 } as const;
 const NEVER = Number.NEGATIVE_INFINITY;
 
-const newMeter = (): Meter => ({ sinceMs: NEVER, count: 0, before: 0 });
+const newCounter = (): WindowCounter => ({ sinceMs: NEVER, count: 0, before: 0 });
 
 export function initialPace(quotaPerSecond = Number.POSITIVE_INFINITY): Pace {
   return {
@@ -91,8 +91,8 @@ export function initialPace(quotaPerSecond = Number.POSITIVE_INFINITY): Pace {
     tolerateUntilMs: NEVER,
     tolerateMs: TRY_AGAIN.baseMs,
     raisedAtMs: NEVER,
-    sent: newMeter(),
-    issued: newMeter(),
+    sent: newCounter(),
+    issued: newCounter(),
     bestPerSecond: 0,
     bestAtMs: 0,
     unavailable: new Map(),
@@ -133,13 +133,13 @@ export function paceSent(pace: Pace, nowMs: number): void {
   const intervalMs = 1_000 / Math.min(pace.perSecond, pace.quotaPerSecond);
   // Not counted from the last `nextStartMs`: trials do not wait for it, and those of an outage would move it hours ahead.
   pace.nextStartMs = nowMs + intervalMs;
-  count(pace.sent, nowMs);
+  countEvent(pace.sent, nowMs);
 }
 
 /** The service issued a token. */
 export function paceIssued(pace: Pace, owner: unknown, sentMs: number, nowMs: number): void {
   showLoad(pace, owner, sentMs, nowMs);
-  count(pace.issued, nowMs);
+  countEvent(pace.issued, nowMs);
   const perSecond = rateOf(pace.issued, nowMs, 1_000);
   if (perSecond >= bestAt(pace, nowMs)) {
     pace.bestPerSecond = perSecond;
@@ -234,19 +234,19 @@ function judgeCut(pace: Pace, nowMs: number): void {
 const bestAt = ({ bestPerSecond, bestAtMs }: Pace, nowMs: number) =>
   bestPerSecond * FADE_PER_SECOND ** ((nowMs - bestAtMs) / 1_000);
 
-function count(meter: Meter, nowMs: number): void {
-  const ageMs = nowMs - meter.sinceMs;
+function countEvent(counter: WindowCounter, nowMs: number): void {
+  const ageMs = nowMs - counter.sinceMs;
   if (ageMs < 1_000) {
-    meter.count++;
+    counter.count++;
     return;
   }
-  meter.before = ageMs < 2_000 ? meter.count : 0;
-  meter.sinceMs = ageMs < 2_000 ? meter.sinceMs + 1_000 : nowMs;
-  meter.count = 1;
+  counter.before = ageMs < 2_000 ? counter.count : 0;
+  counter.sinceMs = ageMs < 2_000 ? counter.sinceMs + 1_000 : nowMs;
+  counter.count = 1;
 }
 
 /** Events in the last second; if counting began less than a second ago, the rate over that time, or `leastMs` if longer. */
-function rateOf({ sinceMs, count, before }: Meter, nowMs: number, leastMs: number): number {
+function rateOf({ sinceMs, count, before }: WindowCounter, nowMs: number, leastMs: number): number {
   const ageMs = Math.max(0, nowMs - sinceMs);
   if (ageMs >= 1_000) return ageMs < 2_000 ? count : 0;
   if (before > 0) return count + before * (1 - ageMs / 1_000);

@@ -26,8 +26,8 @@ export function Canvas(props: {
   const tones = useRef<HTMLSpanElement>(null);
   const latest = useRef(props);
   latest.current = props;
-  const pace = useRef<Pace>(undefined);
-  pace.current ??= new Pace(() => {
+  const pace = useRef<FramePacer>(undefined);
+  pace.current ??= new FramePacer(() => {
     const { draw, width: across, height: down } = latest.current;
     if (canvas.current && tones.current) draw(surfaceOf(canvas.current, tones.current, across, down), canvas.current);
   });
@@ -62,7 +62,7 @@ export function Canvas(props: {
 }
 
 /** Carries out a wish at the next frame, and then none until it has earned the time that it took. */
-class Pace {
+class FramePacer {
   readonly #draw: () => void;
   #frame: number | undefined;
   #rest: ReturnType<typeof setTimeout> | undefined;

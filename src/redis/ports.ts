@@ -8,7 +8,7 @@ import { hasMethods } from '../option-check.ts';
 import type { RecordScript } from './record-scripts.ts';
 
 type Subscribe = NonNullable<RedisPort['subscribe']>;
-type Command = (channel: string) => Promise<unknown>;
+type ChannelCommand = (channel: string) => Promise<unknown>;
 
 /**
  * What sharing needs from Redis. `fromNodeRedis` and `fromIoredis` make one; `docs/recipes/glide.md` shows one for another client.
@@ -287,8 +287,8 @@ function runner(bySha: RedisPort['run'], whole: RedisPort['run']): RedisPort['ru
 function channels<Event extends string>(
   event: Event,
   connection: Emitter<Event>,
-  begin: Command,
-  end: Command,
+  begin: ChannelCommand,
+  end: ChannelCommand,
 ): Subscribe {
   const listeners = new Map<string, (message: string) => void>();
   const dispatch = (channel: string, message: string) => listeners.get(channel)?.(message);

@@ -140,7 +140,7 @@ export interface RegistrySettings
 
 const HOUR_MS = 3_600_000;
 
-const pauseOf = (baseMs: number, capMs: number): NestedRule => ({
+const pauseRule = (baseMs: number, capMs: number): NestedRule => ({
   options: { baseMs: integer(1, HOUR_MS, baseMs), capMs: integer(1, 24 * HOUR_MS, capMs) },
 });
 
@@ -184,9 +184,9 @@ export const REGISTRY_OPTIONS: OptionRules<OwnerTokenRegistryOptions> = {
   random: aFunction,
   pauses: {
     options: {
-      owner: pauseOf(1_000, 300_000),
-      client: pauseOf(500, 30_000),
-      endpoint: pauseOf(500, 30_000),
+      owner: pauseRule(1_000, 300_000),
+      client: pauseRule(500, 30_000),
+      endpoint: pauseRule(500, 30_000),
     },
   },
 };

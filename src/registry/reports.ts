@@ -114,7 +114,7 @@ export interface KnownOwner extends OwnerReport {
 }
 
 /** What a report needs in addition to the slot. */
-interface Context {
+interface ReportContext {
   readonly owners: OwnerTable;
   /** What else a decision about an owner depends on. */
   conditionsOf(slot: Slot, now: Instant): Conditions;
@@ -122,7 +122,7 @@ interface Context {
   failingSinceMs(slot: Slot): number | undefined;
 }
 
-interface WalkContext extends Context {
+interface WalkContext extends ReportContext {
   fingerprintOf(accessKey: string): string;
   now(): Instant;
 }
@@ -149,7 +149,7 @@ const OWNERS_OPTIONS: OptionRules<OwnersOptions> = {
  * The owners that fail, the longest failing first, those without a token before those with one; then those whose tokens the
  * API rejects; then the others with a token, the most recently used first.
  */
-export function ownerReports(context: Context, given: OwnersOptions, now: Instant): OwnerReport[] {
+export function ownerReports(context: ReportContext, given: OwnersOptions, now: Instant): OwnerReport[] {
   const { owners } = context;
   const { limit, state } = checkOptions('owners', given, OWNERS_OPTIONS) as OwnersOptions & { limit: number };
   const nowMs = now.monotonicMs;
@@ -161,7 +161,7 @@ export function ownerReports(context: Context, given: OwnersOptions, now: Instan
   const slots = new Set<Slot>();
   for (const list of state ? [lists[state]] : Object.values(lists)) take(list, limit, slots);
   // Only now, because a label is computed by the user's function, which may call the registry.
-  return [...slots].map((slot) => ({ owner: slot.owner, ...factsOf(context, slot, now) }));
+  return [...slots].map((slot) => ({ owner: slot.owner, ...reportFacts(context, slot, now) }));
 }
 
 /** All owners, in no order. The registry may change between two steps. */
@@ -199,7 +199,7 @@ const knownOwner = (context: WalkContext, slot: Slot, now: Instant): KnownOwner 
   get fingerprint() {
     return context.fingerprintOf(slot.accessKey);
   },
-  ...factsOf(context, slot, now),
+  ...reportFacts(context, slot, now),
 });
 
 function take(from: Iterable<Slot>, limit: number, into: Set<Slot>): void {
@@ -207,7 +207,7 @@ function take(from: Iterable<Slot>, limit: number, into: Set<Slot>): void {
   for (const slot of from) if (into.add(slot).size === limit) return;
 }
 
-function factsOf(context: Context, slot: Slot, now: Instant): Omit<OwnerReport, 'owner'> {
+function reportFacts(context: ReportContext, slot: Slot, now: Instant): Omit<OwnerReport, 'owner'> {
   const issuedAtMs = slot.held?.issuedAtMs ?? slot.history.issuedAtMs;
   const failure = failureReport(context, slot, now);
   return {
@@ -225,7 +225,7 @@ function troubleNow(slot: Slot, now: Instant): Pause | undefined {
 }
 
 function failureReport(
-  { owners: { queueFailures }, failingSinceMs }: Context,
+  { owners: { queueFailures }, failingSinceMs }: ReportContext,
   slot: Slot,
   now: Instant,
 ): OwnerFailure | undefined {

@@ -212,7 +212,7 @@ describe('a 401 never makes getToken fail while a token lives', () => {
     expect(await registry.warmUp(['key-1'])).toMatchObject({ ready: 1, failedCount: 0 });
   });
 
-  it('P1 a token that has ended is not served, whatever fails', async () => {
+  it('P1 a token that has ended is not given out, whatever fails', async () => {
     const { registry, source, clock } = scripted({}, ScriptedSource.answering(100));
     registry.reject('key-1', await registry.getToken('key-1'));
     source.script((call) => call.fail(down()));
