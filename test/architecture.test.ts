@@ -25,9 +25,9 @@ vi.mock('../src/registry/slot.ts', async (importOriginal) => {
 
 vi.mock('../src/failures/reducer.ts', async (importOriginal) => {
   const reducer = await importOriginal<typeof import('../src/failures/reducer.ts')>();
-  const reduce: typeof reducer.reduce = (health, event, ...rest) => {
-    if (isOutcome(event)) trace.push('failures/reducer.ts reduce');
-    return reducer.reduce(health, event, ...rest);
+  const reduce = (...args: Parameters<typeof reducer.reduce>) => {
+    if (isOutcome(args[1])) trace.push('failures/reducer.ts reduce');
+    return reducer.reduce(...args);
   };
   return { ...reducer, reduce };
 });
@@ -60,7 +60,7 @@ function traceMethod(
 
 async function tracedWalk(source: TokenSource): Promise<string[]> {
   traceMethod(Requests.prototype, 'begin', 'requests.ts begin');
-  traceMethod(Scheduler.prototype, 'turnOf', 'scheduler.ts turnOf');
+  traceMethod(Scheduler.prototype, 'enqueue', 'scheduler.ts enqueue');
   traceMethod(Scheduler.prototype, 'step', 'scheduler.ts step', isOutcome);
   traceMethod(OwnerTable.prototype, 'store', 'requests.ts store');
   trace.length = 0;

@@ -11,6 +11,6 @@ export const ANOTHER_OWNERS = 'ERR_ANOTHER_OWNERS';
 
 const CODES: readonly unknown[] = [STOOD_STILL, EXPIRED_ON_ARRIVAL, ANOTHER_OWNERS];
 
-export function saysNothing({ cause }: OwnerTokenError): boolean {
+export function provesNothing({ cause }: OwnerTokenError): boolean {
   return CODES.includes(cause?.code);
 }

@@ -42,22 +42,14 @@ export type BlameEvent<O> =
   /** A trial takes far longer than usual. It has an outcome at its deadline at the latest. */
   | { readonly kind: 'slow'; readonly deadlineMs: number }
   /** A trial ended without evidence: it was dropped, or another replica obtained the token. */
-  | { readonly kind: 'inconclusive'; readonly jitter: number }
-  /** A trial was sent; without an owner if no canary was free. */
-  | { readonly kind: 'asked'; readonly owner: O | undefined; readonly jitter: number }
+  | { readonly kind: 'trialDropped'; readonly jitter: number }
+  | { readonly kind: 'trialSent'; readonly owner: O }
+  /** No canary could be sent. */
+  | { readonly kind: 'noCanaryFree'; readonly jitter: number }
   /** The pause of the circuit is over. */
   | { readonly kind: 'due'; readonly isAwaited: boolean }
   | { readonly kind: 'resumed' }
   | { readonly kind: 'forgotten'; readonly owner: O };
-
-/** What to do after an event. */
-export interface BlameStep {
-  /** Send a canary that is not in `asked`, and report it as `asked`. */
-  readonly askCanary?: boolean;
-}
-
-/** Shared, because most events require no action. */
-const NOTHING: BlameStep = Object.freeze({});
 
 const SUSPECTS_TO_CHECK = 3;
 const SUSPECTS_BEFORE_ANY_SUCCESS = 10;
@@ -70,7 +62,8 @@ const CANARIES_KEPT = 16;
  */
 const TRUST_MS = 5_000;
 
-export function reduceBlame<O>(blame: Blame<O>, event: BlameEvent<O>, nowMs: number): BlameStep {
+/** Like each function below, it returns whether to send a canary that is not in `asked`. */
+export function reduceBlame<O>(blame: Blame<O>, event: BlameEvent<O>, nowMs: number): boolean {
   switch (event.kind) {
     case 'succeeded':
       return succeeded(blame, event, nowMs);
@@ -78,10 +71,12 @@ export function reduceBlame<O>(blame: Blame<O>, event: BlameEvent<O>, nowMs: num
       return event.isTrial ? trialFailed(blame, event, nowMs) : requestFailed(blame, event, nowMs);
     case 'slow':
       return trialSlow(blame, event);
-    case 'inconclusive':
+    case 'trialDropped':
       return trialDropped(blame, event.jitter, nowMs);
-    case 'asked':
-      return asked(blame, event, nowMs);
+    case 'trialSent':
+      return trialSent(blame, event.owner);
+    case 'noCanaryFree':
+      return noCanaryFree(blame, event.jitter, nowMs);
     case 'due':
       return due(blame, event.isAwaited);
     case 'resumed':
@@ -91,7 +86,7 @@ export function reduceBlame<O>(blame: Blame<O>, event: BlameEvent<O>, nowMs: num
   }
 }
 
-function succeeded<O>(blame: Blame<O>, { owner, number }: Sent<O>, nowMs: number): BlameStep {
+function succeeded<O>(blame: Blame<O>, { owner, number }: Sent<O>, nowMs: number): boolean {
   const { canaries, state } = blame;
   if (state.phase === 'closed') state.suspects.length = 0;
   else trust(blame, nowMs);
@@ -100,23 +95,23 @@ function succeeded<O>(blame: Blame<O>, { owner, number }: Sent<O>, nowMs: number
   else if (canaries.length === CANARIES_KEPT) canaries.pop();
   canaries.unshift(owner);
   blame.newestSuccess = Math.max(blame.newestSuccess, number);
-  return NOTHING;
+  return false;
 }
 
 type Failed<O> = Extract<BlameEvent<O>, { kind: 'failed' }>;
 
-function requestFailed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): BlameStep {
+function requestFailed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): boolean {
   const { error, owner, ownerFailures, number, jitter } = event;
   const { state } = blame;
   const { scope, isGiven } = OwnerTokenError.escalationOf(error);
-  if (scope === 'owner' || state.phase === 'open') return NOTHING;
+  if (scope === 'owner' || state.phase === 'open') return false;
   if (isGiven) return open(blame, error, jitter, nowMs);
-  if (ownerFailures > 0 || number <= blame.newestSuccess) return NOTHING;
+  if (ownerFailures > 0 || number <= blame.newestSuccess) return false;
   if (state.phase === 'checking') {
     state.failure = error;
-    return NOTHING;
+    return false;
   }
-  if (!suspect(blame, state, owner, nowMs)) return NOTHING;
+  if (!suspect(blame, state, owner, nowMs)) return false;
   return blame.canaries.length > 0 ? beginCheck(blame, error) : open(blame, error, jitter, nowMs);
 }
 
@@ -131,35 +126,29 @@ function suspect<O>({ canaries, trustedUntilMs }: Blame<O>, { suspects }: Closed
 }
 
 /** Begins a check by canaries. */
-function beginCheck<O>(blame: Blame<O>, failure: OwnerTokenError): BlameStep {
+function beginCheck<O>(blame: Blame<O>, failure: OwnerTokenError): boolean {
   blame.state = { phase: 'checking', asked: [], outstanding: 0, failedCanaries: 0, failure };
-  return { askCanary: true };
+  return true;
 }
 
-function asked<O>(
-  blame: Blame<O>,
-  { owner, jitter }: Extract<BlameEvent<O>, { kind: 'asked' }>,
-  nowMs: number,
-): BlameStep {
-  const { state } = blame;
-  if (state.phase === 'closed') return NOTHING;
-  if (owner === undefined) return noCanaryFree(blame, jitter, nowMs);
+function trialSent<O>({ state }: Blame<O>, owner: O): boolean {
+  if (state.phase === 'closed') return false;
   state.asked.push(owner);
   state.outstanding++;
-  return NOTHING;
+  return false;
 }
 
 /** @param isAwaited whether a request waits that can be the trial. */
-function due<O>(blame: Blame<O>, isAwaited: boolean): BlameStep {
+function due<O>(blame: Blame<O>, isAwaited: boolean): boolean {
   const { state } = blame;
-  if (state.phase !== 'open') return NOTHING;
+  if (state.phase !== 'open') return false;
   state.isDue = true;
-  return { askCanary: blame.canaries.length > 0 && (!isAwaited || isCanaryNext(blame, state)) };
+  return blame.canaries.length > 0 && (!isAwaited || isCanaryNext(blame, state));
 }
 
-function trialFailed<O>(blame: Blame<O>, { error, jitter }: Failed<O>, nowMs: number): BlameStep {
+function trialFailed<O>(blame: Blame<O>, { error, jitter }: Failed<O>, nowMs: number): boolean {
   const { state } = blame;
-  if (state.phase === 'closed') return NOTHING;
+  if (state.phase === 'closed') return false;
   const { scope, isGiven } = OwnerTokenError.escalationOf(error);
   if (scope === 'owner') return trust(blame, nowMs);
   state.outstanding = Math.max(0, state.outstanding - 1);
@@ -170,19 +159,19 @@ function trialFailed<O>(blame: Blame<O>, { error, jitter }: Failed<O>, nowMs: nu
 }
 
 /** A hanging canary does not delay the next one. While a trial hangs, calls are refused until its deadline. */
-function trialSlow<O>({ state }: Blame<O>, { deadlineMs }: { readonly deadlineMs: number }): BlameStep {
-  if (state.phase === 'checking') return { askCanary: mayAskMore(state) };
+function trialSlow<O>({ state }: Blame<O>, { deadlineMs }: { readonly deadlineMs: number }): boolean {
+  if (state.phase === 'checking') return mayAskMore(state);
   if (state.phase === 'open') state.circuit = { ...state.circuit, retryAtMonotonicMs: deadlineMs };
-  return NOTHING;
+  return false;
 }
 
 /** A trial ended without evidence. */
-function trialDropped<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameStep {
+function trialDropped<O>(blame: Blame<O>, jitter: number, nowMs: number): boolean {
   const { state } = blame;
-  if (state.phase === 'closed') return NOTHING;
+  if (state.phase === 'closed') return false;
   state.outstanding = Math.max(0, state.outstanding - 1);
   if (state.phase === 'checking') return nextCanary(blame, state, jitter, nowMs);
-  return { askCanary: state.outstanding === 0 && isCanaryNext(blame, state) };
+  return state.outstanding === 0 && isCanaryNext(blame, state);
 }
 
 /** Trials alternate between canaries and callers, because all canaries may be on one failing shard. */
@@ -192,34 +181,34 @@ const isCanaryNext = <O>({ canaries }: Blame<O>, { circuit }: Open<O>) =>
 const mayAskMore = <O>({ failedCanaries, outstanding }: Checking<O>) => failedCanaries + outstanding < CANARIES_TO_ASK;
 
 /** A canary has ended without a success: sends the next one, waits for the other one, or opens the circuit. */
-function nextCanary<O>(blame: Blame<O>, state: Checking<O>, jitter: number, nowMs: number): BlameStep {
-  return mayAskMore(state) ? { askCanary: true } : noCanaryFree(blame, jitter, nowMs);
+function nextCanary<O>(blame: Blame<O>, state: Checking<O>, jitter: number, nowMs: number): boolean {
+  return mayAskMore(state) ? true : noCanaryFree(blame, jitter, nowMs);
 }
 
 /**
  * No canary is free. A check opens the circuit once none is outstanding. In an open circuit each canary may be sent again; if
  * none can, a caller's request is the next trial.
  */
-function noCanaryFree<O>(blame: Blame<O>, jitter: number, nowMs: number): BlameStep {
+function noCanaryFree<O>(blame: Blame<O>, jitter: number, nowMs: number): boolean {
   const { state } = blame;
   if (state.phase === 'open' && state.asked.length > 0) {
     state.asked = [];
-    return { askCanary: true };
+    return true;
   }
-  if (state.phase !== 'checking' || state.outstanding > 0) return NOTHING;
+  if (state.phase !== 'checking' || state.outstanding > 0) return false;
   return open(blame, state.failure, jitter, nowMs);
 }
 
-function forget<O>({ state, canaries }: Blame<O>, owner: O): BlameStep {
+function forget<O>({ state, canaries }: Blame<O>, owner: O): boolean {
   for (const owners of [canaries, state.phase === 'closed' ? state.suspects : state.asked]) {
     const at = owners.indexOf(owner);
     if (at >= 0) owners.splice(at, 1);
   }
-  return NOTHING;
+  return false;
 }
 
 /** Opens the circuit. The pause grows with the trials in a row that fail in the same scope. */
-function open<O>(blame: Blame<O>, error: OwnerTokenError, jitter: number, nowMs: number): BlameStep {
+function open<O>(blame: Blame<O>, error: OwnerTokenError, jitter: number, nowMs: number): boolean {
   const { state, canaries, ranges } = blame;
   const before = state.phase === 'open' ? state : undefined;
   const scope: WiderScope = OwnerTokenError.escalationOf(error).scope === 'client' ? 'client' : 'endpoint';
@@ -227,16 +216,16 @@ function open<O>(blame: Blame<O>, error: OwnerTokenError, jitter: number, nowMs:
   const pause = circuitPause(scope, error, count, canaries.length > 0, ranges, nowMs, jitter);
   const circuit: Circuit = { scope, sinceMs: before?.circuit.sinceMs ?? nowMs, ...pause };
   blame.state = { phase: 'open', circuit, isDue: false, asked: before?.asked ?? [], outstanding: 0 };
-  return NOTHING;
+  return false;
 }
 
 /** The service works: no check begins for a while. */
-function trust<O>(blame: Blame<O>, nowMs: number): BlameStep {
+function trust<O>(blame: Blame<O>, nowMs: number): boolean {
   blame.trustedUntilMs = nowMs + TRUST_MS;
   return close(blame);
 }
 
-function close<O>(blame: Blame<O>): BlameStep {
+function close<O>(blame: Blame<O>): boolean {
   blame.state = closed();
-  return NOTHING;
+  return false;
 }

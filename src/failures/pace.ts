@@ -117,19 +117,27 @@ export interface PaceStat {
 }
 
 /** The rate that limits requests now; undefined if none does. */
-export function paceStat({ perSecond, quotaPerSecond, cutAtMs }: Pace, nowMs: number): PaceStat | undefined {
-  const learned = nowMs - cutAtMs > FORGET_AFTER_MS ? Number.POSITIVE_INFINITY : perSecond;
+export function paceStat(pace: Pace, nowMs: number): PaceStat | undefined {
+  const { quotaPerSecond } = pace;
+  const learned = learnedAt(pace, nowMs);
   const least = Math.min(learned, quotaPerSecond);
   if (least === Number.POSITIVE_INFINITY) return undefined;
   return { perSecond: least, reason: learned < quotaPerSecond ? 'overload' : 'quota' };
 }
 
+/** The learned rate, which is dropped a minute after the last cut. */
+const learnedAt = ({ perSecond, cutAtMs }: Pace, nowMs: number): number =>
+  nowMs - cutAtMs > FORGET_AFTER_MS ? Number.POSITIVE_INFINITY : perSecond;
+
+/** Whether the rate allows a request now. */
+export const paceAllows = ({ nextStartMs }: Pace, nowMs: number): boolean => nowMs >= nextStartMs;
+
 /** Whether a learned rate limits requests. */
-export const isPaced = ({ perSecond }: Pace): boolean => perSecond < Number.POSITIVE_INFINITY;
+export const hasLearnedRate = ({ perSecond }: Pace): boolean => perSecond < Number.POSITIVE_INFINITY;
 
 /** A request starts. */
 export function paceSent(pace: Pace, nowMs: number): void {
-  if (nowMs - pace.cutAtMs > FORGET_AFTER_MS) pace.perSecond = Number.POSITIVE_INFINITY;
+  pace.perSecond = learnedAt(pace, nowMs);
   const intervalMs = 1_000 / Math.min(pace.perSecond, pace.quotaPerSecond);
   // Not counted from the last `nextStartMs`: trials do not wait for it, and those of an outage would move it hours ahead.
   pace.nextStartMs = nowMs + intervalMs;
@@ -197,7 +205,7 @@ function answered(pace: Pace, isBusy: boolean, sentMs: number, nowMs: number): v
   if (pace.answers >= enough && pace.shareBefore > 0) judgeCut(pace, nowMs);
   const most = pace.answers < enough || nowMs < pace.tolerateUntilMs ? HIGH_SHARE : BUSY_SHARE;
   if (pace.answers >= LEAST_ANSWERS && pace.busyShare > most) cut(pace, nowMs);
-  else if (!isBusy && pace.shareBefore === 0 && isPaced(pace)) {
+  else if (!isBusy && pace.shareBefore === 0 && hasLearnedRate(pace)) {
     const seconds = Math.min(1, (nowMs - pace.raisedAtMs) / 1_000);
     pace.perSecond *= RAISE_PER_SECOND ** seconds;
     pace.raisedAtMs = nowMs;

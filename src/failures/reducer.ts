@@ -8,15 +8,15 @@
  * - **Room** (`room.ts`): how many requests may run at once. A request that takes far longer than usual gives its place to
  *   another one; before any latency is known, none does.
  * - **Retries**: a request is retried after a first failure that may be transient: once, or a few times for a 429 or 503
- *   while requests are paced. Each retry costs ten issued tokens. Nothing is retried while the circuit is open.
+ *   while a learned rate limits requests. Each retry costs ten issued tokens. Nothing is retried while the circuit is open.
  */
 
 import { type FailureScope, OwnerTokenError } from '../errors/owner-token-error.ts';
-import { type BlameEvent, type BlameStep, reduceBlame } from './blame.ts';
+import { type BlameEvent, reduceBlame } from './blame.ts';
 import { type Blame, circuitOf, initialBlame } from './blame-state.ts';
 import {
+  hasLearnedRate,
   initialPace,
-  isPaced,
   type Pace,
   paceFailed,
   paceForgotten,
@@ -41,8 +41,8 @@ export interface Health<O> {
 /** A failed request. */
 export type FailedEvent<O> = Extract<BlameEvent<O>, { readonly kind: 'failed' }> &
   Answered & {
-    readonly resends: number;
-    /** Whether a caller needs its token, because no cached one is usable. */
+    readonly retries: number;
+    /** Whether its token is wanted, and no cached one will do. */
     readonly isNeeded: boolean;
     /** How much longer the owner has a usable token. */
     readonly leftMs: number;
@@ -55,17 +55,29 @@ export type HealthEvent<O> =
   | Exclude<BlameEvent<O>, { readonly kind: 'succeeded' | 'failed' }>;
 
 /** What to do after an event. */
-export interface Step extends BlameStep {
-  /**
-   * After how many milliseconds a failed request is retried. If set, its owner does not pause, and its callers keep waiting.
-   */
-  readonly resendAfterMs?: number | undefined;
-  /** What a failure was attributed to, and the pause of its owner. */
-  readonly scope?: FailureScope;
-  readonly ownerPause?: Pause | undefined;
+export interface Step {
+  /** Send a canary that is not in `asked`, and report it as `trialSent`, or else `noCanaryFree`. */
+  readonly askCanary: boolean;
 }
 
-const NOTHING: Step = Object.freeze({});
+/** What to do after a failure. */
+export type FailureStep = Step & (Retry | Attribution);
+
+/** Its owner does not pause, and its callers keep waiting. */
+interface Retry {
+  readonly retryDelayMs: number;
+}
+
+/** What the failure was attributed to, and the pause of its owner. */
+export interface Attribution {
+  readonly retryDelayMs: undefined;
+  readonly scope: FailureScope;
+  readonly ownerPause: Pause | undefined;
+}
+
+/** Shared, because there are many events. */
+const NOTHING: Step = Object.freeze({ askCanary: false });
+const ASK_CANARY: Step = Object.freeze({ askCanary: true });
 
 /** A request that fails later than this is not retried; one that still runs after it may count as slow. */
 const SLOW_MS = 1_000;
@@ -73,7 +85,7 @@ const SLOW_LATENCIES = 4;
 const LATENCIES_AVERAGED = 20;
 const TOKENS_PER_RETRY = 10;
 const MOST_SAVED_TOKENS = 100;
-const MOST_PACED_RESENDS = 5;
+const MAX_PACED_RETRIES = 5;
 
 export function initialHealth<O>(ranges: PauseRanges, concurrency: number, quotaPerSecond?: number): Health<O> {
   return {
@@ -90,33 +102,33 @@ export function slowAfterMs({ latencyMs }: Health<unknown>): number {
   return latencyMs === undefined ? Number.POSITIVE_INFINITY : Math.max(SLOW_MS, SLOW_LATENCIES * latencyMs);
 }
 
+export function reduce<O>(health: Health<O>, event: FailedEvent<O>, nowMs: number): FailureStep;
+export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: number): Step;
 export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: number): Step {
+  const { blame, pace, room } = health;
   switch (event.kind) {
     case 'sent':
-      paceSent(health.pace, nowMs);
-      health.room.lastSent = event.number;
-      health.room.firstSentMs ??= nowMs;
+      paceSent(pace, nowMs);
+      // A request that is made once more keeps its number.
+      room.lastSent = Math.max(room.lastSent, event.number);
+      room.firstSentMs ??= nowMs;
       return NOTHING;
-    case 'succeeded':
-      return reduceSuccess(health, event, nowMs);
     case 'failed':
       return reduceFailure(health, event, nowMs);
+    case 'succeeded':
+      noteSuccess(health, event, nowMs);
+      break;
     case 'resumed':
-      paceRestarted(health.pace);
-      return reduceBlame(health.blame, event, nowMs);
+      paceRestarted(pace);
+      break;
     case 'forgotten':
-      paceForgotten(health.pace, event.owner);
-      return reduceBlame(health.blame, event, nowMs);
-    default:
-      return reduceBlame(health.blame, event, nowMs);
+      paceForgotten(pace, event.owner);
+      break;
   }
+  return reduceBlame(blame, event, nowMs) ? ASK_CANARY : NOTHING;
 }
 
-function reduceSuccess<O>(
-  health: Health<O>,
-  event: Extract<HealthEvent<O>, { kind: 'succeeded' }>,
-  nowMs: number,
-): Step {
+function noteSuccess<O>(health: Health<O>, event: Extract<HealthEvent<O>, { kind: 'succeeded' }>, nowMs: number): void {
   const { blame, pace } = health;
   // A success during a check shows that the failures before it were the owners' own.
   if (blame.state.phase === 'checking') pace.busyShare = 0;
@@ -125,21 +137,20 @@ function reduceSuccess<O>(
   health.latencyMs = latencyMs + (event.tookMs - latencyMs) / LATENCIES_AVERAGED;
   health.savedTokens = Math.min(MOST_SAVED_TOKENS, health.savedTokens + 1);
   roomAnswered(health.room, event, true, nowMs);
-  return reduceBlame(blame, event, nowMs);
 }
 
-function reduceFailure<O>(health: Health<O>, event: FailedEvent<O>, nowMs: number): Step {
+function reduceFailure<O>(health: Health<O>, event: FailedEvent<O>, nowMs: number): FailureStep {
   const { blame } = health;
-  const todo = reduceBlame(blame, event, nowMs);
+  const askCanary = reduceBlame(blame, event, nowMs);
   roomAnswered(health.room, event, false, nowMs);
   paceFailed(health.pace, event.owner, busyStatus(event.error), nowMs - event.tookMs, nowMs);
-  const resendAfterMs = event.isTrial ? undefined : resendOf(health, event);
-  if (resendAfterMs !== undefined) {
+  const retryDelayMs = event.isTrial ? undefined : retryDelayOf(health, event);
+  if (retryDelayMs !== undefined) {
     health.savedTokens -= TOKENS_PER_RETRY;
-    return { ...todo, resendAfterMs };
+    return { askCanary, retryDelayMs };
   }
   const scope = attributedScope(blame, event);
-  return { ...todo, scope, ownerPause: pauseOf(blame, event, scope, nowMs) };
+  return { askCanary, retryDelayMs, scope, ownerPause: pauseOf(blame, event, scope, nowMs) };
 }
 
 /** The status of a response that may mean overload. A 503 with `Retry-After` announces downtime instead. */
@@ -149,13 +160,13 @@ function busyStatus({ status, code, retryAfterMs }: OwnerTokenError): 429 | 503 
 }
 
 /** After how many milliseconds a failed request is retried; undefined if it is not. */
-function resendOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent<O>): number | undefined {
-  const { error, ownerFailures, resends, isNeeded, tookMs, jitter } = event;
+function retryDelayOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent<O>): number | undefined {
+  const { error, ownerFailures, retries, isNeeded, tookMs, jitter } = event;
   if (!isNeeded || ownerFailures > 0 || error.retryAfterMs !== undefined || blame.state.phase === 'open')
     return undefined;
-  const most = busyStatus(error) && isPaced(pace) ? MOST_PACED_RESENDS : 1;
+  const most = busyStatus(error) && hasLearnedRate(pace) ? MAX_PACED_RETRIES : 1;
   const isTransient = error.retryable && tookMs <= SLOW_MS;
-  if (!isTransient || resends >= most || savedTokens < TOKENS_PER_RETRY) return undefined;
+  if (!isTransient || retries >= most || savedTokens < TOKENS_PER_RETRY) return undefined;
   return TRANSIENT_BASE_MS * (0.5 + jitter);
 }
 

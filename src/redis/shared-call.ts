@@ -12,7 +12,7 @@
 
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '../clock.ts';
-import { saysNothing } from '../errors/inconclusive.ts';
+import { provesNothing } from '../errors/inconclusive.ts';
 import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { type IssuedToken, readIssued, type TokenRequest, type TokenSource } from '../token-source.ts';
 import type { SharingDiagnostics } from './diagnostics.ts';
@@ -187,7 +187,7 @@ export class SharedCall {
       return issued;
     } catch (error) {
       // The registry itself repeats a request that brought another owner's token.
-      if (error instanceof OwnerTokenError && saysNothing(error)) throw error;
+      if (error instanceof OwnerTokenError && provesNothing(error)) throw error;
       // A policy that throws does so for this replica's own token too, where the registry reports it.
       return undefined;
     }

@@ -4,7 +4,7 @@
  * decides for itself what the failure means for other owners.
  */
 
-import { saysNothing } from '../errors/inconclusive.ts';
+import { provesNothing } from '../errors/inconclusive.ts';
 import { ERROR_CODES, OwnerTokenError, type OwnerTokenErrorOptions } from '../errors/owner-token-error.ts';
 import type { Sealer } from './sealing.ts';
 
@@ -18,7 +18,7 @@ type WireFailure = { code: string } & Pick<
 export function sealFailure(sealer: Sealer, context: string, thrown: unknown): string {
   const error = thrown instanceof OwnerTokenError ? thrown : new OwnerTokenError('source_failed', '');
   const { code, status, oauthError, retryAfterMs } = error;
-  if (error.failureScope === undefined || saysNothing(error)) return '';
+  if (error.failureScope === undefined || provesNothing(error)) return '';
   // A scope that the source did not set is left out: each registry decides what the failure means.
   const failureScope = OwnerTokenError.escalationOf(error).isGiven ? error.failureScope : undefined;
   const wire: WireFailure = { code, failureScope, status, oauthError, retryAfterMs };

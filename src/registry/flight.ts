@@ -17,7 +17,7 @@ export function laneOf({ held, history }: Slot): Lane {
   return held || history.issuedAtMs !== undefined ? 'known' : 'new';
 }
 
-/** Who waits for a request. */
+/** A caller that waits for a request. */
 export interface Caller {
   /** Ends this caller's wait. */
   readonly signal: AbortSignal | undefined;
@@ -25,7 +25,7 @@ export interface Caller {
   readonly isDemanding: boolean;
 }
 
-/** A caller with a promise of its own: it may leave before the request ends, or get something else than the others. */
+/** A caller with a promise of its own: it may leave before the request ends, or get another result than the others. */
 export interface Waiter extends Caller {
   readonly resolve: (token: AccessToken) => void;
   readonly reject: (reason: unknown) => void;
@@ -69,12 +69,12 @@ export class Flight extends QueueEntry {
   readonly slot: Slot;
   readonly callers = new Callers();
 
-  /** `requests.ts`: the call of the source, while one is in progress. */
+  /** `requests.ts`: the call of the source, once it was sent. */
   call: SourceCall | undefined = undefined;
   /** `requests.ts`: the time limit of callers that can get a rejected token instead, while it is queued. */
   patience: Timer | undefined = undefined;
 
-  /** `scheduler.ts`: ends its wait for its turn; with an error if it is refused. */
+  /** `scheduler.ts`: ends its wait in the queue; with an error if it is refused. */
   endWait: ((refusal?: OwnerTokenError) => void) | undefined = undefined;
   /** `scheduler.ts`: the delay of a retry, then what is left of `maxQueueMs`. */
   retryTimer: Timer | undefined = undefined;
@@ -87,7 +87,7 @@ export class Flight extends QueueEntry {
     this.slot = slot;
   }
 
-  /** Whether it waits for its turn, or for its retry. */
+  /** Whether it waits in a lane, or for its retry. */
   get isQueued(): boolean {
     return this.place === this.lane || this.place === 'retrying';
   }
@@ -98,7 +98,7 @@ export class Flight extends QueueEntry {
   }
 }
 
-/** Whether the request has waited for its turn for as long as a call does that can get a rejected token instead. */
+/** Whether the request has been queued for as long as a call waits that can get a rejected token instead. */
 export function isLate({ isQueued, queuedAtMs }: Flight, { monotonicMs }: Instant): boolean {
   return isQueued && monotonicMs - queuedAtMs >= PATIENCE_MS;
 }

@@ -7,7 +7,7 @@
  *
  * | lane | requests |
  * |---|---|
- * | trial | canaries, and before the first success callers' trials; they start even while a circuit stops all others |
+ * | canary | canaries, which start even while a circuit stops all others |
  * | known | owners that had a token |
  * | new | owners that never had one |
  * | refresh | refreshes that no caller waits for |
@@ -18,7 +18,7 @@
  */
 
 /** The priority of a request. */
-export type Lane = 'trial' | 'known' | 'new' | 'refresh' | 'failing';
+export type Lane = 'canary' | 'known' | 'new' | 'refresh' | 'failing';
 
 /** Where a request is until it ends. */
 export type Place = Lane | 'retrying' | 'running' | 'slow';
@@ -43,7 +43,7 @@ export class QueueEntry {
   }
 }
 
-export const LANES: readonly Lane[] = ['trial', 'known', 'new', 'refresh', 'failing'];
+export const LANES: readonly Lane[] = ['canary', 'known', 'new', 'refresh', 'failing'];
 
 /** Once the oldest request of a lane has waited this long, the newest goes first. */
 const NEWEST_FIRST_AFTER_MS = 1_000;
@@ -72,7 +72,7 @@ export class RequestQueue<E extends QueueEntry> {
   #started = 0;
   /** The requests in each place. `running` is in the order of their start. */
   readonly lists: Readonly<Record<Place, Readonly<List<E>>>> = {
-    trial: newList(),
+    canary: newList(),
     known: newList(),
     new: newList(),
     refresh: newList(),
@@ -131,13 +131,13 @@ export class RequestQueue<E extends QueueEntry> {
     this.enqueue(entry, lane);
   }
 
-  /** Moves the request that starts next to `running`. @param onlyTrials while a circuit stops all others. */
-  startNext(nowMs: number, onlyTrials: boolean): E | undefined {
+  /** Moves the request that starts next to `running`. @param onlyCanaries while a circuit stops all others. */
+  startNext(nowMs: number, onlyCanaries: boolean): E | undefined {
     for (const lane of LANES) {
       const { first, last } = this.lists[lane];
       const next = first && nowMs - first.queuedAtMs > NEWEST_FIRST_AFTER_MS ? last : first;
       if (next) return this.#start(next, nowMs);
-      if (onlyTrials) return undefined;
+      if (onlyCanaries) return undefined;
     }
     return undefined;
   }

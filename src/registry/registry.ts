@@ -57,7 +57,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   readonly #diagnostics: Diagnostics;
   readonly #owners: OwnerTable;
   readonly #requests: Requests;
-  readonly #outcomes: CallOutcomes;
+  readonly #callOutcomes: CallOutcomes;
   readonly #lasting = new LastingTokens();
   readonly #closing = new AbortController();
   readonly #counts = { hits: 0, joined: 0 };
@@ -71,12 +71,12 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     this.#diagnostics = new Diagnostics(settings);
     this.#owners = new OwnerTable(settings.maxOwners, this.#diagnostics);
     this.#requests = new Requests(settings, this.#owners, this.#diagnostics);
-    this.#outcomes = new CallOutcomes(settings, this.#owners, this.#diagnostics);
+    this.#callOutcomes = new CallOutcomes(settings, this.#owners, this.#diagnostics);
     if (property(settings.source, 'listen') === undefined) return;
     settings.source.listen?.({
       rejected: (accessKey, isToken) => {
         const slot = this.#owners.peek(accessKey);
-        if (slot?.held && isToken(slot.held.value)) this.#outcomes.rejected(slot, slot.held, true);
+        if (slot?.held && isToken(slot.held.value)) this.#callOutcomes.rejected(slot, slot.held, true);
       },
       recovered: (accessKey) => {
         const slot = this.#owners.peek(accessKey);
@@ -169,7 +169,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    */
   reject(accessKey: string, token: AccessToken | string): boolean {
     const slot = this.#owners.peek(checkedAccessKey(accessKey));
-    return slot !== undefined && this.#outcomes.rejected(slot, token);
+    return slot !== undefined && this.#callOutcomes.rejected(slot, token);
   }
 
   /**
@@ -178,7 +178,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    */
   accept(accessKey: string, token: AccessToken): void {
     const slot = this.#owners.peek(checkedAccessKey(accessKey));
-    if (slot && token instanceof AccessToken) this.#outcomes.accepted(slot, token);
+    if (slot && token instanceof AccessToken) this.#callOutcomes.accepted(slot, token);
   }
 
   /**
@@ -270,7 +270,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   /** Plain numbers, no secrets. Takes the same time however many owners there are. */
   stats(): RegistryStats {
     const { concurrency } = this.#settings;
-    const { rejections } = this.#outcomes;
+    const { rejections } = this.#callOutcomes;
     const counts = { concurrency, ...this.#counts, rejections, refused: { ...this.#diagnostics.refusedCalls } };
     return registryStats(counts, this.#owners, this.#requests, this.#diagnostics.failingSinceMs, this.#time.now());
   }

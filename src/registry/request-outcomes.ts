@@ -3,14 +3,14 @@
 import { type Instant, stoodStill, stopTimer, type Time } from '../clock.ts';
 import type { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { circuitOf } from '../failures/blame-state.ts';
-import type { FailedEvent, Step } from '../failures/reducer.ts';
+import type { Attribution } from '../failures/reducer.ts';
 import { withOutcome } from '../failures/refusals.ts';
 import { afterArrival } from '../failures/rejections.ts';
 import type { Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
 import type { Flight } from './flight.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
-import { RecentTokens } from './recent-tokens.ts';
+import type { RecentTokens } from './recent-tokens.ts';
 import type { Scheduler } from './scheduler.ts';
 import {
   type HeldToken,
@@ -33,64 +33,70 @@ interface Parts {
   readonly diagnostics: Diagnostics;
   readonly scheduler: Scheduler;
   readonly waiters: Waiters;
+  readonly recentTokens: RecentTokens;
+  readonly counts: { failures: number };
 }
 
 export class RequestOutcomes {
-  readonly recentTokens: RecentTokens;
   /** Called when no request is left. */
   whenIdle: (() => void) | undefined;
-  readonly #counts: { failures: number };
   readonly #settings: RegistrySettings;
   readonly #time: Time;
   readonly #owners: OwnerTable;
   readonly #diagnostics: Diagnostics;
   readonly #scheduler: Scheduler;
   readonly #waiters: Waiters;
+  readonly #recentTokens: RecentTokens;
+  readonly #counts: { failures: number };
 
-  constructor({ settings, owners, diagnostics, scheduler, waiters }: Parts, counts: { failures: number }) {
-    this.recentTokens = new RecentTokens(diagnostics);
-    this.#counts = counts;
+  constructor({ settings, owners, diagnostics, scheduler, waiters, recentTokens, counts }: Parts) {
     this.#settings = settings;
     this.#time = settings.time;
     this.#owners = owners;
     this.#diagnostics = diagnostics;
     this.#scheduler = scheduler;
     this.#waiters = waiters;
+    this.#recentTokens = recentTokens;
+    this.#counts = counts;
   }
 
   succeeded(flight: Flight, { sent, message }: SourceCall, held: HeldToken, now: Instant): void {
     const { slot, accessKey: owner } = flight;
     // A token that was requested earlier, by another replica for example, is no evidence about the service now.
     if (isRequestedSince(sent, held.token, now)) {
+      const isTrial = this.#scheduler.endTrial(flight);
       const tookMs = this.#latencyOf(flight, sent, now);
-      this.#scheduler.step({ kind: 'succeeded', owner, ...this.#answered(flight, sent, now), tookMs }, now);
+      this.#scheduler.step({ kind: 'succeeded', owner, isTrial, tookMs, ...this.#load(flight) }, now);
     }
     if (this.end(flight, now)) {
       const rejected = isReplacing(slot) ? slot.held : undefined;
       const { rejection } = slot.history;
       recordSuccess(slot, held, afterArrival(rejection, slot.held, sent.monotonicMs, now.monotonicMs));
       this.#owners.store(slot);
-      this.recentTokens.stored(slot, held.token, rejected);
-    } else this.#scheduler.step({ kind: 'forgotten', owner }, now);
+      this.#recentTokens.stored(slot, held.token, rejected);
+    } else {
+      // The success has made the owner a canary again.
+      this.#scheduler.step({ kind: 'forgotten', owner }, now);
+    }
     this.#waiters.resolve(flight, held.token);
     this.#diagnostics.requestSucceeded(message, held.token, slot, now.monotonicMs);
     if (!troubleOf(slot)) this.#diagnostics.recovered(slot);
     this.#scheduler.react(now);
   }
 
-  /** How long the answer took. If it was read after a standstill that says nothing, so it counts as an average one. */
+  /** How long the answer took; as long as usual if it was read after a standstill. */
   #latencyOf(flight: Flight, sent: Instant, now: Instant): number {
     const tookMs = now.monotonicMs - sent.monotonicMs;
-    // The scheduler moves the start of the requests that were under way while the process stood still.
+    // The scheduler moves the start of the requests that were in flight while the process stood still.
     const hasStoodStill = flight.startedAtMs > sent.monotonicMs || stoodStill(tookMs, this.#settings.longestRequestMs);
     return hasStoodStill ? (this.#scheduler.health.latencyMs ?? tookMs) : tookMs;
   }
 
   /**
-   * Discards an outcome that says nothing, so that the source is asked once more, unless the registry has closed or a circuit has
+   * Discards an inconclusive outcome, so that the source is asked once more, unless the registry has closed or a circuit has
    * opened. Returns whether it did.
    */
-  discarded(flight: Flight, call: SourceCall, error: OwnerTokenError): boolean {
+  discardInconclusive(flight: Flight, call: SourceCall, error: OwnerTokenError): boolean {
     const now = this.#time.now();
     if (this.#scheduler.isClosed || !isInconclusive(call, error, now, this.#settings.requestTimeoutMs)) return false;
     if (circuitOf(this.#scheduler.health.blame) && !this.#scheduler.isTrial(flight)) return false;
@@ -103,7 +109,7 @@ export class RequestOutcomes {
    *
    * @returns after how many milliseconds it is retried; undefined if the request has ended.
    */
-  failed(flight: Flight, call: SourceCall, error: OwnerTokenError, resends: number): number | undefined {
+  failed(flight: Flight, call: SourceCall, error: OwnerTokenError, retries: number): number | undefined {
     const { abort, message, sent } = call;
     const now = this.#time.now();
     if (wasAborted(abort, error)) {
@@ -112,45 +118,44 @@ export class RequestOutcomes {
       return void this.#scheduler.react(now);
     }
     this.#counts.failures++;
-    const step = this.#stepOfFailure(flight, sent, error, resends, now);
-    if (!Object.hasOwn(step, 'resendAfterMs') || step.resendAfterMs === undefined) {
-      return void this.#failForGood(flight, message, error, step, now);
-    }
-    this.#diagnostics.requestFailed(message, error);
-    return step.resendAfterMs;
-  }
-
-  #stepOfFailure(flight: Flight, sent: Instant, error: OwnerTokenError, resends: number, now: Instant): Step {
     const { slot, accessKey: owner, callers } = flight;
-    const event: FailedEvent<string> = {
-      kind: 'failed',
-      owner,
-      error,
-      resends,
-      jitter: this.#settings.random(),
-      ownerFailures: slot.history.failure?.count ?? 0,
-      ...this.#answered(flight, sent, now),
-      leftMs: isUsable(slot, now) ? leftMsOf(slot, slot.held, now) : 0,
-      isNeeded: (!isUsable(slot, now) || callers.hasDemanding) && (callers.count > 0 || this.#owners.isCurrent(flight)),
-    };
-    return this.#scheduler.step(event, now);
+    const isStored = this.#owners.isCurrent(flight);
+    const step = this.#scheduler.step(
+      {
+        kind: 'failed',
+        owner,
+        error,
+        retries,
+        isTrial: this.#scheduler.endTrial(flight),
+        tookMs: now.monotonicMs - sent.monotonicMs,
+        ...this.#load(flight),
+        jitter: this.#settings.random(),
+        ownerFailures: slot.history.failure?.count ?? 0,
+        leftMs: isUsable(slot, now) ? leftMsOf(slot, slot.held, now) : 0,
+        isNeeded: (!isUsable(slot, now) || callers.hasDemanding) && (callers.count > 0 || isStored),
+      },
+      now,
+    );
+    if (step.retryDelayMs === undefined) return void this.#failForGood(flight, message, error, step, now);
+    this.#diagnostics.requestFailed(message, error);
+    return step.retryDelayMs;
   }
 
-  #answered(flight: Flight, sent: Instant, now: Instant) {
+  /** How many requests run, the answered one included. */
+  #load({ number }: Flight) {
     const { lists, inFlight } = this.#scheduler.queue;
-    return {
-      number: flight.number,
-      isTrial: this.#scheduler.endTrial(flight),
-      tookMs: now.monotonicMs - sent.monotonicMs,
-      running: lists.running.length,
-      atOnce: inFlight,
-    };
+    return { number, running: lists.running.length, atOnce: inFlight };
   }
 
-  #failForGood(flight: Flight, message: ReportedRequest, error: OwnerTokenError, step: Step, now: Instant): void {
-    const { scope = 'owner' } = step;
+  #failForGood(
+    flight: Flight,
+    message: ReportedRequest,
+    error: OwnerTokenError,
+    { scope, ownerPause: givenPause }: Attribution,
+    now: Instant,
+  ): void {
     const { slot } = flight;
-    const ownerPause = this.#owners.isCurrent(flight) ? step.ownerPause : undefined;
+    const ownerPause = this.#owners.isCurrent(flight) ? givenPause : undefined;
     if (ownerPause) {
       recordFailure(slot, ownerPause);
       this.#owners.store(slot);
@@ -165,7 +170,7 @@ export class RequestOutcomes {
     this.#scheduler.react(now, message);
   }
 
-  /** The queue has refused the request. */
+  /** The queue or a circuit has refused the request. */
   refused(flight: Flight, error: OwnerTokenError): void {
     this.end(flight);
     this.#fail(flight, error, this.#time.now());
@@ -186,7 +191,7 @@ export class RequestOutcomes {
     const wasCurrent = this.#owners.detach(flight);
     this.#scheduler.remove(flight);
     if (flight.trialOf && this.#scheduler.endTrial(flight)) {
-      const event = { kind: 'inconclusive', jitter: this.#settings.random() } as const;
+      const event = { kind: 'trialDropped', jitter: this.#settings.random() } as const;
       this.#scheduler.step(event, now ?? this.#time.now());
     }
     if (this.whenIdle && queue.queued + queue.inFlight === 0) this.whenIdle();

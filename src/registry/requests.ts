@@ -1,13 +1,14 @@
 /**
  * Owns each token request from its creation until its callers have its outcome, at most one per owner. {@link Requests.#run} is
- * the life of one; what comes before it begins requests and lets callers join, what comes after it reads outcomes and drops
- * requests. `scheduler.ts` decides when a request is sent.
+ * the life of one; what comes before it begins requests and lets callers join, what comes after it drops them. `scheduler.ts`
+ * decides when a request is sent, `request-outcomes.ts` what its outcome changes.
  */
 
 import { Cancellation } from '../cancellation.ts';
 import { type Instant, inSlices, nextTurn, SLICE, settledWithin, stopTimer, type Time } from '../clock.ts';
 import type { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { type Circuit, PATIENCE_MS } from '../failures/blame-state.ts';
+import { paceAllows } from '../failures/pace.ts';
 import type { Pause } from '../failures/pauses.ts';
 import { refusal } from '../failures/refusals.ts';
 import { type Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
@@ -17,14 +18,15 @@ import { type Caller, Flight } from './flight.ts';
 import { heldFrom } from './held-token.ts';
 import type { RegistrySettings } from './options.ts';
 import type { OwnerTable } from './owner-table.ts';
+import { RecentTokens } from './recent-tokens.ts';
 import { RequestOutcomes } from './request-outcomes.ts';
 import { Scheduler } from './scheduler.ts';
 import { backoffOf, clearSlot, dropEnded, isLive, laterPause, reasonOf, type Slot } from './slot.ts';
 import { callSource, closedError, readFailure, type SourceCall } from './source-call.ts';
 import { Waiters } from './waiters.ts';
 
-/** Outside any caller's async context, because a canary is nobody's request. */
-const NOBODYS: Readonly<AsyncContext> = new AsyncContext('OwnerTokenCanary');
+/** Outside any caller's async context, because no caller requests a canary. */
+const CANARY_CONTEXT: Readonly<AsyncContext> = new AsyncContext('OwnerTokenCanary');
 
 /** After this many failures in a row, an owner's request goes over a new connection. */
 const FAILURES_BEFORE_NEW_CONNECTION = 2;
@@ -42,6 +44,7 @@ export class Requests {
       if (this.#waiters.leave(waiter, flight)) this.#dropIfUseless(flight);
     }),
   );
+  readonly #recentTokens: RecentTokens;
   readonly #outcomes: RequestOutcomes;
 
   constructor(settings: RegistrySettings, owners: OwnerTable, diagnostics: Diagnostics) {
@@ -50,8 +53,11 @@ export class Requests {
     this.#owners = owners;
     this.#diagnostics = diagnostics;
     this.scheduler = new Scheduler(settings, owners, diagnostics, (slot, now) => this.#beginCanary(slot, now));
-    const parts = { settings, owners, diagnostics, scheduler: this.scheduler, waiters: this.#waiters };
-    this.#outcomes = new RequestOutcomes(parts, this.counts);
+    this.#recentTokens = new RecentTokens(diagnostics);
+    this.#outcomes = new RequestOutcomes({
+      ...{ settings, owners, diagnostics, scheduler: this.scheduler, waiters: this.#waiters },
+      ...{ recentTokens: this.#recentTokens, counts: this.counts },
+    });
   }
 
   get waiting(): number {
@@ -62,13 +68,13 @@ export class Requests {
     const flight = new Flight(slot, undefined, now.monotonicMs);
     const outcome = this.#waiters.wait(flight, caller);
     this.#owners.attach(flight);
-    void this.#run(flight, this.scheduler.turnOf(flight, now));
-    this.#limitWait(flight, now);
+    void this.#run(flight, this.scheduler.enqueue(flight, now));
+    this.#limitPatience(flight, now);
     return outcome;
   }
 
   /** If there is a rejected token, the callers get it after {@link PATIENCE_MS} in the queue. The request goes on. */
-  #limitWait(flight: Flight, now: Instant): void {
+  #limitPatience(flight: Flight, now: Instant): void {
     if (!flight.isQueued || flight.patience || !isLive(flight.slot, now)) return;
     const giveUp = () => {
       flight.patience = undefined;
@@ -87,7 +93,7 @@ export class Requests {
 
   join(flight: Flight, caller: Caller, now: Instant): Promise<AccessToken> {
     this.scheduler.promote(flight, now);
-    this.#limitWait(flight, now);
+    this.#limitPatience(flight, now);
     return this.#waiters.wait(flight, caller);
   }
 
@@ -96,25 +102,27 @@ export class Requests {
     if (!this.scheduler.hasQueueSpace(now)) return;
     const flight = new Flight(slot, 'refresh', now.monotonicMs);
     this.#owners.attach(flight);
-    void this.#run(flight, this.scheduler.turnOf(flight, now));
+    void this.#run(flight, this.scheduler.enqueue(flight, now));
   }
 
   #beginCanary(slot: Slot, now: Instant): Flight {
-    const flight = new Flight(slot, 'trial', now.monotonicMs);
+    const flight = new Flight(slot, 'canary', now.monotonicMs);
     this.#owners.attach(flight);
-    void NOBODYS.runInAsyncScope(() => this.#run(flight, this.scheduler.turnOfCanary(flight)));
+    void CANARY_CONTEXT.runInAsyncScope(() => this.#run(flight, this.scheduler.enqueueCanary(flight)));
     return flight;
   }
 
   /**
-   * The life of a request: it waits for its turn, calls the source, and stores the token, takes another turn or fails. It runs in
-   * the async context of the call that began it.
+   * The life of a request: it waits in the queue, calls the source, and stores the token, joins the queue again or fails. It runs
+   * in the async context of the call that began it.
+   *
+   * @param queued resolves once it may be sent, or with the error that refuses it.
    */
-  async #run(flight: Flight, firstTurn: Promise<OwnerTokenError | undefined>): Promise<void> {
-    let refused = await firstTurn;
+  async #run(flight: Flight, queued: Promise<OwnerTokenError | undefined>): Promise<void> {
+    let refused = await queued;
     let mayAskAgain = true;
-    for (let resends = 0; !refused; ) {
-      // All callers may have left since its turn came, or the registry may have closed.
+    for (let retries = 0; !refused; ) {
+      // Since it was let through, all callers may have left, or the registry may have closed.
       if (flight.hasEnded) return;
       const call = this.#newCall(flight);
       let error: OwnerTokenError;
@@ -130,36 +138,36 @@ export class Requests {
       } finally {
         stopTimer(call.limit);
       }
-      if (mayAskAgain && this.#outcomes.discarded(flight, call, error)) {
+      if (mayAskAgain && this.#outcomes.discardInconclusive(flight, call, error)) {
         mayAskAgain = false;
-        refused = await this.#turnAgain(flight);
+        refused = await this.#askAgain(flight);
         continue;
       }
-      const resendAfterMs = this.#outcomes.failed(flight, call, error, resends++);
-      if (resendAfterMs === undefined) return;
-      refused = await this.#turnAfter(flight, resendAfterMs);
+      const retryDelayMs = this.#outcomes.failed(flight, call, error, retries++);
+      if (retryDelayMs === undefined) return;
+      refused = await this.#queueAgain(flight, retryDelayMs);
     }
     this.#outcomes.refused(flight, refused);
   }
 
-  /** An outcome said nothing: the source is asked once more in the same turn, unless requests are paced. */
-  #turnAgain(flight: Flight): Promise<OwnerTokenError | undefined> | undefined {
+  /** The source is asked once more, in the same place; but while the rate does not allow it, only for a trial. */
+  #askAgain(flight: Flight): Promise<OwnerTokenError | undefined> | undefined {
     const now = this.#time.now();
-    const isPaced = this.scheduler.health.pace.nextStartMs > now.monotonicMs;
-    if (this.scheduler.isClosed || (isPaced && !this.scheduler.isTrial(flight))) return this.#turnAfter(flight, 0);
+    const mayAsk = paceAllows(this.scheduler.health.pace, now.monotonicMs) || this.scheduler.isTrial(flight);
+    if (this.scheduler.isClosed || !mayAsk) return this.#queueAgain(flight, 0);
     this.scheduler.step({ kind: 'sent', number: flight.number }, now);
     return undefined;
   }
 
-  /** Ends the request instead if the registry was closed by whoever was told of its outcome. */
-  #turnAfter(flight: Flight, ms: number): Promise<OwnerTokenError | undefined> | undefined {
+  /** Ends the request instead if the registry was closed while its outcome was reported. */
+  #queueAgain(flight: Flight, delayMs: number): Promise<OwnerTokenError | undefined> | undefined {
     if (this.scheduler.isClosed) return void this.#outcomes.end(flight);
     const now = this.#time.now();
     flight.call = undefined;
-    const turn = this.scheduler.turnAfter(flight, ms);
-    this.#limitWait(flight, now);
+    const queued = this.scheduler.enqueueAfter(flight, delayMs);
+    this.#limitPatience(flight, now);
     this.scheduler.react(now);
-    return turn;
+    return queued;
   }
 
   #newCall(flight: Flight): SourceCall {
@@ -169,13 +177,12 @@ export class Requests {
     const sent = this.#time.now();
     // A refresh may have been queued for longer than its token lived.
     const hasExpired = dropEnded(slot, sent);
-    const { recentTokens } = this.#outcomes;
-    const doubted = recentTokens.doubted(slot);
+    const doubted = this.#recentTokens.doubted(slot);
     const reason = doubted ? 'rejected' : reasonOf(slot);
     const message = new ReportedRequest(this.#settings.name, slot, reason, sent.monotonicMs, queuedAtMs);
     this.counts.requests++;
     if (message.reason === 'refresh') this.counts.refreshes++;
-    if (flight.lane === 'trial' && this.scheduler.isTrial(flight)) message.canary = true;
+    if (flight.lane === 'canary' && this.scheduler.isTrial(flight)) message.canary = true;
     const failures = slot.history.failure?.count ?? 0;
     const abort = new Cancellation();
     flight.call = {
@@ -185,8 +192,8 @@ export class Requests {
       message,
       sent,
       freshConnection: failures >= FAILURES_BEFORE_NEW_CONNECTION || this.scheduler.isTrial(flight),
-      unwanted: doubted ?? slot.held,
-      check: (token) => recentTokens.check(slot, token, abort),
+      rejected: reason === 'rejected' ? (doubted ?? slot.held) : undefined,
+      check: (token) => this.#recentTokens.check(slot, token, abort),
       yieldPlace: () => this.scheduler.yieldPlace(flight),
     };
     // Last, because storing may evict an owner, and the logger that is told of it may close the registry.
@@ -196,7 +203,7 @@ export class Requests {
 
   /** The owner was removed. Its request goes on for the callers that wait; without any, it is dropped. */
   forget(accessKey: string, flight: Flight | undefined): void {
-    this.#outcomes.recentTokens.forget(accessKey);
+    this.#recentTokens.forget(accessKey);
     this.scheduler.step({ kind: 'forgotten', owner: accessKey }, this.#time.now());
     if (flight) this.#dropIfUseless(flight);
   }
@@ -206,7 +213,7 @@ export class Requests {
     const now = this.#time.now();
     const { canaries, state } = this.scheduler.health.blame;
     const suspects = state.phase === 'closed' ? state.suspects : [];
-    this.#outcomes.recentTokens.forgetAll();
+    this.#recentTokens.forgetAll();
     for (const owner of [...canaries, ...suspects]) this.scheduler.step({ kind: 'forgotten', owner }, now);
     this.#drop(flights, (flight) => {
       clearSlot(flight.slot);
@@ -232,7 +239,7 @@ export class Requests {
    * what is left of `timeoutMs` until all requests have ended. Returns how many have not.
    */
   async close(timeoutMs: number): Promise<number> {
-    this.#outcomes.recentTokens.forgetAll();
+    this.#recentTokens.forgetAll();
     const endsAtMs = this.#time.now().monotonicMs + timeoutMs;
     let closed = 0;
     for (const flight of this.scheduler.close()) {

@@ -14,8 +14,17 @@ import {
   trialDueAtMs,
   waitsUntilMs,
 } from '../failures/blame-state.ts';
-import { paceStat } from '../failures/pace.ts';
-import { type Health, type HealthEvent, initialHealth, reduce, type Step, slowAfterMs } from '../failures/reducer.ts';
+import { paceAllows, paceStat } from '../failures/pace.ts';
+import {
+  type FailedEvent,
+  type FailureStep,
+  type Health,
+  type HealthEvent,
+  initialHealth,
+  reduce,
+  type Step,
+  slowAfterMs,
+} from '../failures/reducer.ts';
 import { refusal, withOutcome } from '../failures/refusals.ts';
 import { growsAtMs, roomAt } from '../failures/room.ts';
 import type { Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
@@ -61,29 +70,29 @@ export class Scheduler {
   /**
    * Queues the request. If the queue is full, it takes the place of the oldest refresh, or is refused.
    *
-   * @returns what settles once it may be sent, or with the error that refuses it; never, if it is dropped before.
+   * @returns a promise that resolves once it may be sent, or with the error that refuses it; never, if it is dropped before.
    */
-  turnOf(flight: Flight, now: Instant): Promise<OwnerTokenError | undefined> {
-    const turn = this.#waitOf(flight);
+  enqueue(flight: Flight, now: Instant): Promise<OwnerTokenError | undefined> {
+    const outcome = this.#waitOf(flight);
     if (!this.hasQueueSpace(now)) {
       const displaced = this.queue.lists.refresh.first ?? flight;
       const message = 'the queue of token requests is full: raise maxQueued or concurrency, or make fewer calls';
-      this.#refuse(displaced, errorOf(displaced, 'queue_full', message, now));
-      if (displaced === flight) return turn;
+      this.#refuse(displaced, queueError(displaced, 'queue_full', message, now));
+      if (displaced === flight) return outcome;
     }
     this.queue.move(flight, flight.lane);
     this.startNext(now);
-    return turn;
+    return outcome;
   }
 
   /** Queues a canary's request, which needs no space, and is started with what the canary was sent for. */
-  turnOfCanary(flight: Flight): Promise<OwnerTokenError | undefined> {
-    this.queue.move(flight, 'trial');
+  enqueueCanary(flight: Flight): Promise<OwnerTokenError | undefined> {
+    this.queue.move(flight, 'canary');
     return this.#waitOf(flight);
   }
 
   /** Queues a failed request again after a moment. It keeps its callers. */
-  turnAfter(flight: Flight, afterMs: number): Promise<OwnerTokenError | undefined> {
+  enqueueAfter(flight: Flight, afterMs: number): Promise<OwnerTokenError | undefined> {
     this.queue.move(flight, 'retrying');
     flight.retryTimer = this.#time.startTimer(() => {
       const now = this.#time.now();
@@ -122,15 +131,16 @@ export class Scheduler {
   /** Whether the queue takes one more request. A request that may start at once needs no space in it. */
   hasQueueSpace({ monotonicMs }: Instant): boolean {
     if (this.queue.waiting < this.#settings.maxQueued) return true;
-    const isOnTime = monotonicMs >= this.health.pace.nextStartMs;
-    return isOnTime && this.#hasRoom(monotonicMs) && mayStart(this.health.blame) === true;
+    return (
+      paceAllows(this.health.pace, monotonicMs) && this.#hasRoom(monotonicMs) && mayStart(this.health.blame) === true
+    );
   }
 
   /** Whether one more request may run now. */
   #hasRoom(nowMs: number): boolean {
     const { concurrency } = this.#settings;
     const { running, slow } = this.queue.lists;
-    // Slow requests beyond as many as the limit count too.
+    // Slow requests beyond `concurrency` count too.
     const counted = running.length + Math.max(0, slow.length - concurrency);
     return counted < roomAt(this.health.room, nowMs);
   }
@@ -149,19 +159,19 @@ export class Scheduler {
     while (this.queue.waiting > 0 && this.#hasRoom(now.monotonicMs)) {
       const mayNext = mayStart(this.health.blame);
       // No trial waits for the pace.
-      const mayAny = mayNext === 'trial' || (mayNext && now.monotonicMs >= this.health.pace.nextStartMs);
+      const mayAny = mayNext === 'trial' || (mayNext && paceAllows(this.health.pace, now.monotonicMs));
       const flight = this.queue.startNext(now.monotonicMs, !mayAny);
       if (!flight) break;
-      if (mayNext === 'trial' && flight.lane !== 'trial') {
+      if (mayNext === 'trial' && flight.lane !== 'canary') {
         flight.trialOf = this.health.blame.state;
-        this.step({ kind: 'asked', owner: flight.accessKey, jitter: 0 }, now);
+        this.step({ kind: 'trialSent', owner: flight.accessKey }, now);
       }
       stopTimer(flight.retryTimer);
       this.step({ kind: 'sent', number: flight.number }, now);
       this.#owners.queueFailures.started(flight, now.monotonicMs);
       flight.endWait?.();
     }
-    this.#watch(now);
+    this.#setWakeTimer(now);
   }
 
   /** A request that takes far longer than usual gives its place to another one. */
@@ -183,7 +193,7 @@ export class Scheduler {
   }
 
   /** Sets the timer to when a request is overdue, may start or is slow, or a trial is due. */
-  #watch(now: Instant): void {
+  #setWakeTimer(now: Instant): void {
     let wakeAtMs = trialDueAtMs(this.health.blame) ?? Number.POSITIVE_INFINITY;
     const running = this.queue.lists.running.first;
     if (running) wakeAtMs = Math.min(wakeAtMs, running.startedAtMs + slowAfterMs(this.health));
@@ -226,14 +236,16 @@ export class Scheduler {
     const isOverload = paceStat(this.health.pace, now.monotonicMs)?.reason === 'overload';
     const limit = isOverload
       ? 'the service answers with 429 or 503;'
-      : 'raise concurrency, requestsPerSecond or this, or';
-    const message = `the token request waited ${maxQueueMs} ms for its turn (maxQueueMs): ${limit} make fewer calls`;
-    return errorOf(flight, 'queue_timeout', message, now);
+      : 'raise concurrency, requestsPerSecond or maxQueueMs, or';
+    const message = `the token request was queued for ${maxQueueMs} ms (maxQueueMs): ${limit} make fewer calls`;
+    return queueError(flight, 'queue_timeout', message, now);
   }
 
+  step(event: FailedEvent<string>, now: Instant): FailureStep;
+  step(event: HealthEvent<string>, now: Instant): Step;
   step(event: HealthEvent<string>, now: Instant): Step {
     const step = reduce(this.health, event, now.monotonicMs);
-    if (Object.hasOwn(step, 'askCanary') && step.askCanary && !this.isClosed) this.#askCanary(now);
+    if (step.askCanary && !this.isClosed) this.#askCanary(now);
     return step;
   }
 
@@ -241,18 +253,14 @@ export class Scheduler {
   #askCanary(now: Instant): void {
     const { canaries, state } = this.health.blame;
     const asked = askedCanaries(this.health.blame);
-    const owner = canaries.find((accessKey) => !asked.includes(accessKey) && this.#isFree(accessKey));
-    const slot = owner === undefined ? undefined : this.#owners.peek(owner);
-    if (slot) {
+    for (const owner of canaries) {
+      const slot = asked.includes(owner) ? undefined : this.#owners.peek(owner);
+      if (!slot || slot.history.failure || this.#owners.flightOf(owner)) continue;
       this.canaries++;
       this.#beginCanary(slot, now).trialOf = state;
+      return void this.step({ kind: 'trialSent', owner }, now);
     }
-    this.step({ kind: 'asked', owner, jitter: this.#settings.random() }, now);
-  }
-
-  #isFree(accessKey: string): boolean {
-    const slot = this.#owners.peek(accessKey);
-    return slot !== undefined && !this.#owners.flightOf(accessKey) && !slot.history.failure;
+    this.step({ kind: 'noCanaryFree', jitter: this.#settings.random() }, now);
   }
 
   /** Whether it is a canary or another trial whose outcome is awaited. */
@@ -286,7 +294,7 @@ export class Scheduler {
   /** While the circuit is open: sends the trial that is due, and refuses the queued requests that would wait too long for it. */
   #attendCircuit(now: Instant): void {
     const dueAtMs = trialDueAtMs(this.health.blame);
-    const isAwaited = this.queue.waiting > this.queue.lists.trial.length;
+    const isAwaited = this.queue.waiting > this.queue.lists.canary.length;
     if (dueAtMs !== undefined && dueAtMs <= now.monotonicMs) this.step({ kind: 'due', isAwaited }, now);
     const circuit = circuitOf(this.health.blame);
     if (circuit && !this.#isRefusing) this.#refuseQueued(circuit, now);
@@ -339,6 +347,6 @@ export class Scheduler {
 }
 
 /** The error of a request that failed in the queue. */
-function errorOf({ slot }: Flight, code: OwnerTokenErrorCode, message: string, now: Instant): OwnerTokenError {
+function queueError({ slot }: Flight, code: OwnerTokenErrorCode, message: string, now: Instant): OwnerTokenError {
   return new OwnerTokenError(code, message, { owner: slot.owner, failedAtMs: now.wallMs });
 }

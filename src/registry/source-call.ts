@@ -2,7 +2,7 @@
 
 import type { Cancellation } from '../cancellation.ts';
 import { elapsedMs, type Instant, stoodStill, type Timer } from '../clock.ts';
-import { STOOD_STILL, saysNothing } from '../errors/inconclusive.ts';
+import { provesNothing, STOOD_STILL } from '../errors/inconclusive.ts';
 import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { toOwnerTokenError } from '../failures/refusals.ts';
 import type { Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
@@ -21,10 +21,10 @@ export interface SourceCall {
   readonly message: ReportedRequest;
   /** When the source was called. */
   readonly sent: Instant;
-  /** Whether the requests before this one failed in a way that a new connection may fix. */
+  /** Whether a new connection may help: the requests before this one failed, or it is a trial. */
   readonly freshConnection: boolean;
-  /** The token to replace, if there is one: the cached one, or another owner's that the last answer brought. */
-  readonly unwanted: AccessToken | undefined;
+  /** The rejected token to replace: the cached one, or another owner's that the last answer brought. */
+  readonly rejected: AccessToken | undefined;
   /** @throws OwnerTokenError if the token is another owner's; see {@link RecentTokens.check}. */
   check(token: string): void;
   yieldPlace(): void;
@@ -34,7 +34,7 @@ export interface SourceCall {
  * Calls the source, for at most `requestTimeoutMs`. If the source does not settle in time, the call is aborted and fails with
  * `endpoint_unavailable`.
  *
- * @returns the answer in an object of its own, because an answer that is a thenable would be awaited.
+ * @returns the answer, wrapped in an object, because a thenable answer would be awaited.
  */
 export function callSource(
   settings: RegistrySettings,
@@ -42,7 +42,7 @@ export function callSource(
   call: SourceCall,
 ): Promise<{ readonly issued: IssuedToken }> {
   const { source, time, requestTimeoutMs } = settings;
-  const { slot, abort, message, sent, freshConnection, unwanted, yieldPlace } = call;
+  const { slot, abort, message, sent, freshConnection, rejected, yieldPlace } = call;
   const request: TokenRequest = abort.addTo({
     reason: message.reason,
     lifetimeMs(issued: IssuedToken) {
@@ -54,7 +54,7 @@ export function callSource(
     yieldPlace,
     // Last, because V8 keeps what follows a spread outside the object.
     ...(slot.held && { held: slot.held }),
-    ...(unwanted && message.reason === 'rejected' && { rejected: unwanted }),
+    ...(rejected && { rejected }),
     ...(freshConnection && { freshConnection }),
   });
   // A source that throws synchronously fails like one that rejects.
@@ -78,7 +78,7 @@ export function callSource(
   });
 }
 
-/** Never throws, even if accessors of the thrown value do. */
+/** The thrown value as an error of this owner. Never throws, even if accessors of the value do. */
 export function readFailure(thrown: unknown, slot: Slot, now: Instant): OwnerTokenError {
   try {
     return toOwnerTokenError(thrown, slot.owner, slot.accessKey, now);
@@ -89,7 +89,7 @@ export function readFailure(thrown: unknown, slot: Slot, now: Instant): OwnerTok
 }
 
 /**
- * Whether a request failed because it was aborted. If the registry did not end it, an error about the service or the
+ * Whether a request failed because it was aborted. Unless `close` did, whose reason is an `OwnerTokenError`, an error about the service or the
  * client still counts; only a `source_failed`, or the `closed` of a `TokenEndpoint`, is the source's reaction to the abort.
  */
 export function wasAborted({ aborted, reason }: Cancellation, { code }: OwnerTokenError): boolean {
@@ -97,12 +97,12 @@ export function wasAborted({ aborted, reason }: Cancellation, { code }: OwnerTok
 }
 
 /**
- * Whether a failure says nothing of owner and service: this process stood still; or the answer's token is another owner's, or had
+ * Whether a failure proves nothing about the owner or the service: this process stood still; or the answer's token is another owner's, or had
  * already expired when it arrived. Then the source is asked once more.
  */
 export function isInconclusive(call: SourceCall, error: OwnerTokenError, now: Instant, limitMs: number): boolean {
   if (wasAborted(call.abort, error)) return false;
-  return saysNothing(error) || stoodStill(elapsedMs(call.sent, now), limitMs);
+  return provesNothing(error) || stoodStill(elapsedMs(call.sent, now), limitMs);
 }
 
 /** The error of calls to a closed registry. */

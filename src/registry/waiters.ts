@@ -40,7 +40,7 @@ export class Waiters {
     });
   }
 
-  /** All callers get the token, but those whose signal has aborted. */
+  /** All callers get the token, except those whose signal has aborted. */
   resolve({ callers }: Flight, token: AccessToken): void {
     callers.resolve(token);
     for (const waiter of this.#release(callers)) {
@@ -50,7 +50,7 @@ export class Waiters {
     }
   }
 
-  /** All callers but demanding ones get this token; later ones wait for the request's own. */
+  /** All callers except demanding ones get this token; later ones wait for the request's own. */
   giveMeanwhile(flight: Flight, token: AccessToken): void {
     const { callers } = flight;
     const demanding = new Set([...(callers.apart ?? [])].filter(({ isDemanding }) => isDemanding));
@@ -76,7 +76,7 @@ export class Waiters {
     return true;
   }
 
-  /** Nobody waits for the request any more. Returns its callers with promises of their own. */
+  /** Removes all callers. Returns those with promises of their own. */
   #release(callers: Callers): Iterable<Waiter> {
     const { apart = [] } = callers;
     this.count -= callers.count;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/errors/owner-token-error.ts';
-import { type BlameEvent, type BlameStep, reduceBlame } from '../../src/failures/blame.ts';
+import { type BlameEvent, reduceBlame } from '../../src/failures/blame.ts';
 import {
   askedCanaries,
   type Blame,
@@ -43,12 +43,13 @@ type Failure = Extract<BlameEvent<string>, { kind: 'failed' }>;
 /** The blame after events at time 0, unless `nowMs` says otherwise. Each request has the next number. */
 class Story {
   readonly blame: Blame<string> = initialBlame(RANGES);
-  step: BlameStep = {};
+  /** Whether the last event wants a canary to be sent. */
+  wantsCanary = false;
   nowMs = 0;
   #number = 0;
 
   is(event: BlameEvent<string>): this {
-    this.step = reduceBlame(this.blame, event, this.nowMs);
+    this.wantsCanary = reduceBlame(this.blame, event, this.nowMs);
     return this;
   }
 
@@ -71,7 +72,7 @@ class Story {
   }
 
   asked(owner: string | undefined): this {
-    return this.is({ kind: 'asked', owner, jitter: 1 });
+    return this.is(owner === undefined ? { kind: 'noCanaryFree', jitter: 1 } : { kind: 'trialSent', owner });
   }
 
   trialFails(owner: string, error = DOWN): this {
@@ -90,7 +91,7 @@ class Story {
   /** Phase, suspects, failed canaries, and whether a canary is wanted. */
   get view() {
     const { phase, suspects = [], failedCanaries = 0 } = this.facts;
-    return [phase, suspects.join(''), failedCanaries, this.step.askCanary ?? false];
+    return [phase, suspects.join(''), failedCanaries, this.wantsCanary];
   }
 }
 
@@ -156,14 +157,14 @@ describe('while the circuit is closed', () => {
   it.each<[string, (story: Story) => Story]>([
     ['a failed trial', (story) => story.trialFails('x')],
     ['a hanging trial', (story) => story.trialHangs()],
-    ['a dropped trial', (story) => story.is({ kind: 'inconclusive', jitter: 1 })],
+    ['a dropped trial', (story) => story.is({ kind: 'trialDropped', jitter: 1 })],
     ['a canary', (story) => story.asked('x')],
     ['a missing canary', (story) => story.asked(undefined)],
     ['the end of a pause', (story) => story.is({ kind: 'due', isAwaited: false })],
   ])('%s of a circuit that has closed since changes nothing', (_, event) => {
     const story = known();
     const before = structuredClone(story.blame);
-    expect(event(story).step).toEqual({});
+    expect(event(story).wantsCanary).toBe(false);
     expect(structuredClone(story.blame)).toEqual(before);
   });
 
@@ -233,12 +234,12 @@ describe('a check by canaries', () => {
     ],
     [
       'if the first canary is dropped, another one is asked',
-      () => checking().is({ kind: 'inconclusive', jitter: 1 }),
+      () => checking().is({ kind: 'trialDropped', jitter: 1 }),
       ['checking', '', 0, true],
     ],
     [
       'if one canary failed and the other one is dropped, a third is asked',
-      () => checking().trialFails('y').asked('x').is({ kind: 'inconclusive', jitter: 1 }),
+      () => checking().trialFails('y').asked('x').is({ kind: 'trialDropped', jitter: 1 }),
       ['checking', '', 1, true],
     ],
     [
@@ -267,7 +268,7 @@ describe('a check by canaries', () => {
 
   it('a later failure of another owner opens the circuit if no canary is free', () => {
     const story = checking(DOWN).fails('d', REFUSED).is({ kind: 'forgotten', owner: 'y' });
-    expect(story.is({ kind: 'inconclusive', jitter: 0 }).asked(undefined).facts.circuit).toMatchObject({
+    expect(story.is({ kind: 'trialDropped', jitter: 0 }).asked(undefined).facts.circuit).toMatchObject({
       scope: 'client',
     });
   });
@@ -290,11 +291,7 @@ describe('an open circuit', () => {
     const story = openAtStart();
     expect([mayStart(story.blame), trialDueAtMs(story.blame)]).toEqual([false, 500]);
     due(story);
-    expect([mayStart(story.blame), trialDueAtMs(story.blame), story.step.askCanary]).toEqual([
-      'trial',
-      undefined,
-      false,
-    ]);
+    expect([mayStart(story.blame), trialDueAtMs(story.blame), story.wantsCanary]).toEqual(['trial', undefined, false]);
     story.asked('a');
     expect([mayStart(story.blame), trialDueAtMs(story.blame)]).toEqual([false, undefined]);
   });
@@ -303,7 +300,7 @@ describe('an open circuit', () => {
     const story = open();
     const wanted: unknown[] = [];
     for (let round = 0; round < 4; round++) {
-      wanted.push(due(story).step.askCanary);
+      wanted.push(due(story).wantsCanary);
       story.asked('y').trialFails('y');
     }
     expect(wanted).toEqual([true, false, true, false]);
@@ -311,8 +308,8 @@ describe('an open circuit', () => {
 
   it('a turn for which no caller waits is a canary’s', () => {
     const story = due(open(), false).asked('y').trialFails('y');
-    expect(due(story, false).step.askCanary).toBe(true);
-    expect(due(openAtStart(), false).step.askCanary).toBe(false);
+    expect(due(story, false).wantsCanary).toBe(true);
+    expect(due(openAtStart(), false).wantsCanary).toBe(false);
   });
 
   it('further failures of owners leave an open circuit as it is, even one that is put at another scope', () => {
@@ -362,20 +359,20 @@ describe('an open circuit', () => {
     ['in the turn of a caller, the next caller is the trial', 'y', () => due(open()).asked('y').trialFails('y'), false],
     ['before anyone has succeeded, the next caller is the trial', 'a', () => openAtStart(), false],
   ])('when a trial is dropped %s', (_, owner, told, askCanary) => {
-    const story = due(told()).asked(owner).is({ kind: 'inconclusive', jitter: 1 });
-    expect(story.step.askCanary).toBe(askCanary);
+    const story = due(told()).asked(owner).is({ kind: 'trialDropped', jitter: 1 });
+    expect(story.wantsCanary).toBe(askCanary);
     expect(mayStart(story.blame)).toBe('trial');
   });
 
   it('a drop of one of two trials leaves the other one in flight', () => {
-    const story = due(open()).asked('y').asked('x').is({ kind: 'inconclusive', jitter: 1 });
-    expect([story.step.askCanary, mayStart(story.blame)]).toEqual([false, false]);
+    const story = due(open()).asked('y').asked('x').is({ kind: 'trialDropped', jitter: 1 });
+    expect([story.wantsCanary, mayStart(story.blame)]).toEqual([false, false]);
   });
 
   it('all canaries are asked again once none is free; if none still is, the turn is a caller’s', () => {
     const story = due(due(open()).asked('y').trialFails('y')).asked(undefined);
-    expect([story.facts.asked, story.step.askCanary]).toEqual([[], true]);
-    expect([story.asked(undefined).step, mayStart(story.blame)]).toEqual([{}, 'trial']);
+    expect([story.facts.asked, story.wantsCanary]).toEqual([[], true]);
+    expect([story.asked(undefined).wantsCanary, mayStart(story.blame)]).toEqual([false, 'trial']);
   });
 
   it('resume closes an open circuit, and clears the suspects of a closed one', () => {

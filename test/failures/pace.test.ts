@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
+  hasLearnedRate,
   initialPace,
-  isPaced,
   type Pace,
   paceFailed,
   paceForgotten,
@@ -54,7 +54,7 @@ const less = (perSecond: number) => expect.closeTo(perSecond * (1 - SHARE), 6);
 describe('the quota', () => {
   it('spaces requests evenly from the first one on, and saves nothing up', () => {
     const pacing = new Pacing(50);
-    expect(isPaced(pacing.pace)).toBe(false);
+    expect(hasLearnedRate(pacing.pace)).toBe(false);
     expect(pacing.sent(1_000).pace.nextStartMs).toBe(1_020);
     expect(pacing.sent(5_000).pace.nextStartMs).toBe(5_020);
   });
@@ -99,17 +99,17 @@ describe('the rate', () => {
     ['any number of other failures', () => new Pacing().sent(0, 100).refused(500, 50)],
     ['three 429s in twenty', () => new Pacing().sent(0, 100).refused(500, 17).busy(500, 3)],
   ])('is not cut for %s', (_, pacing) => {
-    expect(isPaced(pacing().pace)).toBe(false);
+    expect(hasLearnedRate(pacing().pace)).toBe(false);
   });
 
   it('a 429 of an owner counts again once another owner had one', () => {
     const pacing = new Pacing().sent(0, 100);
     for (let n = 0; n < 20; n++) paceFailed(pacing.pace, n % 2, 429, 500, 500);
-    expect(isPaced(pacing.pace)).toBe(true);
+    expect(hasLearnedRate(pacing.pace)).toBe(true);
   });
 
   it('is cut for four 429s in twenty', () => {
-    expect(isPaced(new Pacing().sent(0, 100).refused(500, 16).busy(500, 4).pace)).toBe(true);
+    expect(hasLearnedRate(new Pacing().sent(0, 100).refused(500, 16).busy(500, 4).pace)).toBe(true);
   });
 
   it.each([
@@ -173,7 +173,7 @@ describe('the rate', () => {
     ['a minute later', 61_000, 5],
   ])('is not cut below nine tenths of the best rate of tokens, which fades: %s', (_, nowMs, expected) => {
     const pacing = new Pacing().issued(500).issued(1_000, 79).sent(nowMs);
-    while (!isPaced(pacing.pace)) pacing.busy(nowMs);
+    while (!hasLearnedRate(pacing.pace)) pacing.busy(nowMs);
     expect(pacing.pace.perSecond).toEqual(expect.closeTo(expected, 6));
   });
 
@@ -208,8 +208,8 @@ describe('the rate', () => {
 
   it('is forgotten once a minute has passed since the last cut', () => {
     const pacing = new Pacing().sent(0, 100).overloaded(500);
-    expect(isPaced(pacing.sent(60_500).pace)).toBe(true);
-    expect(isPaced(pacing.sent(60_501).pace)).toBe(false);
+    expect(hasLearnedRate(pacing.sent(60_500).pace)).toBe(true);
+    expect(hasLearnedRate(pacing.sent(60_501).pace)).toBe(false);
     expect(pacing.sent(70_000).pace.nextStartMs).toBe(70_000);
   });
 
@@ -240,7 +240,7 @@ describe('a cut', () => {
   /** 100 are sent in half a second and answered with tokens, and then one 429 after the other comes, until the rate is cut. */
   function cut(pacing = new Pacing(), nowMs = 1_000) {
     pacing.sent(nowMs - 1_000, 100).issued(nowMs - 500, 100);
-    while (!isPaced(pacing.pace)) pacing.busy(nowMs);
+    while (!hasLearnedRate(pacing.pace)) pacing.busy(nowMs);
     return pacing;
   }
   /** Answers to requests that were sent after the cut: so many of each hundred are 429s. */
@@ -270,7 +270,7 @@ describe('a cut', () => {
   ])('that lowers the share %s: with %i of a hundred busy, it has not helped: %s', (_, busyOf100, expected) => {
     const pacing = cut();
     answer(pacing, ENOUGH, busyOf100);
-    expect([isPaced(pacing.pace), pacing.pace.hasNotHelped]).toEqual([true, expected]);
+    expect([hasLearnedRate(pacing.pace), pacing.pace.hasNotHelped]).toEqual([true, expected]);
   });
 
   const cutTwiceInVain = () => {
@@ -284,11 +284,11 @@ describe('a cut', () => {
 
   it('that is the second one in a row that does not help ends the limit, until half of the answers are busy', () => {
     const pacing = cutTwiceInVain();
-    expect(isPaced(pacing.pace)).toBe(false);
+    expect(hasLearnedRate(pacing.pace)).toBe(false);
     expect(pacing.pace).toMatchObject({ tolerateUntilMs: 10_050, tolerateMs: 10_000 });
-    expect(isPaced(pacing.refused(10_049, 10).busy(10_049, 10).pace)).toBe(false);
-    expect(isPaced(pacing.busy(10_049, 1).pace)).toBe(true);
-    expect(isPaced(cutTwiceInVain().refused(10_050, 16).busy(10_050, 4).pace)).toBe(true);
+    expect(hasLearnedRate(pacing.refused(10_049, 10).busy(10_049, 10).pace)).toBe(false);
+    expect(hasLearnedRate(pacing.busy(10_049, 1).pace)).toBe(true);
+    expect(hasLearnedRate(cutTwiceInVain().refused(10_050, 16).busy(10_050, 4).pace)).toBe(true);
   });
 
   it('tolerates a share below half for twice as long each time, up to five minutes, until a cut helps', () => {
@@ -306,12 +306,12 @@ describe('a cut', () => {
     const pacing = cutTwiceInVain();
     cut(pacing, 20_000);
     answer(pacing, ENOUGH, 50, 20_001, 20_050);
-    expect([isPaced(pacing.pace), pacing.pace.tolerateMs]).toEqual([true, 10_000]);
+    expect([hasLearnedRate(pacing.pace), pacing.pace.tolerateMs]).toEqual([true, 10_000]);
   });
 
   it('that leaves the rate far above the limit shows nothing: the service still refuses many', () => {
     const pacing = new Pacing().issued(0, 300).sent(500, 100);
-    while (!isPaced(pacing.pace)) pacing.busy(1_000);
+    while (!hasLearnedRate(pacing.pace)) pacing.busy(1_000);
     expect(pacing.pace.shareBefore).toBe(0);
   });
 });
@@ -327,13 +327,13 @@ describe('503s', () => {
   };
   const isCut = (pace: Pace, nowMs: number) => {
     for (let owner = 0; owner < 20; owner++) failed(pace, `owner ${owner}`, nowMs);
-    return isPaced(pace);
+    return hasLearnedRate(pace);
   };
 
   it('that some owners get again and again cut no rate', () => {
     const { pace } = new Pacing().sent(0, 100);
     for (let n = 0; n < 1_000; n++) failed(pace, `${n % 300}`, n);
-    expect([isPaced(pace), pace.unavailable.size]).toEqual([false, 256]);
+    expect([hasLearnedRate(pace), pace.unavailable.size]).toEqual([false, 256]);
   });
 
   it.each([

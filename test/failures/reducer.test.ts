@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/errors/owner-token-error.ts';
 import { circuitOf } from '../../src/failures/blame-state.ts';
 import {
+  type Attribution,
   type FailedEvent,
   type Health,
   type HealthEvent,
@@ -31,7 +32,9 @@ type Changes = Partial<FailedEvent<string>>;
 /** A registry's health after events. Each request has the next number. */
 class Story {
   readonly health: Health<string> = initialHealth(RANGES, 100);
-  step: Step = {};
+  step: Step & { retryDelayMs?: number | undefined } & Partial<Omit<Attribution, 'retryDelayMs'>> = {
+    askCanary: false,
+  };
   nowMs = 0;
   #number = 0;
 
@@ -58,7 +61,7 @@ class Story {
         isTrial: false,
         ownerFailures: 0,
         tookMs: 10,
-        resends: 0,
+        retries: 0,
         leftMs: 0,
         ...AT_ONCE,
       };
@@ -68,7 +71,7 @@ class Story {
   }
 
   asked(owner: string | undefined): this {
-    return this.is({ kind: 'asked', owner, jitter: 1 });
+    return this.is(owner === undefined ? { kind: 'noCanaryFree', jitter: 1 } : { kind: 'trialSent', owner });
   }
 
   trialFails(owner: string, error = DOWN, changes: Changes = {}): this {
@@ -119,7 +122,7 @@ describe('a failed request is sent again', () => {
       [1, 150],
     ] as const) {
       const { step, health } = rich().fails('a', DOWN, { jitter });
-      expect(step).toMatchObject({ resendAfterMs: expectedMs });
+      expect(step).toMatchObject({ retryDelayMs: expectedMs });
       expect([step.scope, step.ownerPause]).toEqual([undefined, undefined]);
       expect(health.savedTokens).toBe(30);
     }
@@ -131,12 +134,12 @@ describe('a failed request is sent again', () => {
     ['with Retry-After', down({ retryAfterMs: 1_000 }), {}],
     ['that is not retryable', REFUSED, {}],
     ['that hung', DOWN, { tookMs: 1_001 }],
-    ['that was sent again already', DOWN, { resends: 1 }],
-    ['that got a 429 and was sent again already', BUSY, { resends: 1 }],
+    ['that was sent again already', DOWN, { retries: 1 }],
+    ['that got a 429 and was sent again already', BUSY, { retries: 1 }],
     ['that was a trial', DOWN, { isTrial: true }],
   ])('a failed request %s is not sent again', (_, error, changes) => {
     const { step, health } = rich().fails('a', error, changes);
-    expect([step.resendAfterMs, step.scope]).toEqual([undefined, 'owner']);
+    expect([step.retryDelayMs, step.scope]).toEqual([undefined, 'owner']);
     expect(health.savedTokens).toBe(40);
   });
 
@@ -144,17 +147,17 @@ describe('a failed request is sent again', () => {
     ['that failed within a second', DOWN, { tookMs: 1_000 }],
     ['that got a 429', BUSY, {}],
   ])('a request %s is sent again', (_, error, changes) => {
-    expect(rich().fails('a', error, changes).step.resendAfterMs).toBe(150);
+    expect(rich().fails('a', error, changes).step.retryDelayMs).toBe(150);
   });
 
   it('a failed request is not sent again while the circuit is open', () => {
     const story = rich().fails('abc', DOWN, { isNeeded: false }).asked('2').trialFails('2').asked('1').trialFails('1');
-    expect(story.fails('z').step.resendAfterMs).toBeUndefined();
+    expect(story.fails('z').step.retryDelayMs).toBeUndefined();
   });
 
   it('even if canaries are asked because of it', () => {
     const story = rich().fails('abc');
-    expect(story.step).toMatchObject({ resendAfterMs: 150, askCanary: true });
+    expect(story.step).toMatchObject({ retryDelayMs: 150, askCanary: true });
   });
 
   it.each([
@@ -167,9 +170,9 @@ describe('a failed request is sent again', () => {
   ])('%d issued tokens pay for %d retries', (tokens, retries) => {
     const story = new Story().succeeds(tokens);
     for (let n = 0; n < retries; n++) {
-      expect(story.fails('a').step.resendAfterMs).toBe(150);
+      expect(story.fails('a').step.retryDelayMs).toBe(150);
     }
-    expect(story.fails('a').step.resendAfterMs).toBeUndefined();
+    expect(story.fails('a').step.retryDelayMs).toBeUndefined();
   });
 
   it.each([
@@ -177,8 +180,8 @@ describe('a failed request is sent again', () => {
     ['a 429', 5, BUSY, undefined],
     ['a 503', 4, down({ status: 503 }), 150],
     ['a 500', 1, down({ status: 500 }), undefined],
-  ])('while requests are paced, up to five times: %s after %s resends', (_, resends, error, expected) => {
-    expect(paced().fails('z', error, { resends }).step.resendAfterMs).toBe(expected);
+  ])('while requests are paced, up to five times: %s after %s retries', (_, retries, error, expected) => {
+    expect(paced().fails('z', error, { retries }).step.retryDelayMs).toBe(expected);
   });
 });
 
@@ -188,6 +191,8 @@ describe('the room', () => {
     expect(roomAt(health.room, 1_000)).toBe(17);
     for (const number of [3, 4]) reduce(health, { kind: 'sent', number }, 990 + 10 * number);
     expect(roomAt(health.room, 1_040)).toBe(19);
+    // A request that is made once more keeps its number.
+    reduce(health, { kind: 'sent', number: 3 }, 1_040);
     expect(health.room.lastSent).toBe(4);
   });
 });

@@ -22,7 +22,7 @@ export function breakerTransitions(): string[] {
   const succeed = (owner: string, isTrial = false) => step({ kind: 'succeeded', ...sent(owner, isTrial) });
   const fail = (owner: string, error = down, isTrial = false) =>
     step({ kind: 'failed', ...sent(owner, isTrial), error, ownerFailures: 0, jitter: 0 });
-  const ask = (owner: string) => step({ kind: 'asked', owner, jitter: 0 });
+  const ask = (owner: string) => step({ kind: 'trialSent', owner });
   const on = (event: string, act: () => void) => {
     const { phase } = blame.state;
     const circuit = circuitOf(blame);

@@ -35,14 +35,14 @@ function startOrder(queue: RequestQueue<Flight>, nowMs: number, onlyTrials = fal
 describe('the queue', () => {
   const reversed = () => LANES.toReversed().map((lane) => flight(lane, lane));
 
-  it('starts trials, known owners, new ones, refreshes, and owners known to fail, in this order', () => {
+  it('starts canaries, known owners, new ones, refreshes, and owners known to fail, in this order', () => {
     const queue = queueOf(...reversed());
-    expect(startOrder(queue, 0)).toEqual(['trial', 'known', 'new', 'refresh', 'failing']);
+    expect(startOrder(queue, 0)).toEqual(['canary', 'known', 'new', 'refresh', 'failing']);
     expect([queue.waiting, queue.lists.running.length]).toEqual([0, 5]);
   });
 
-  it('starts trials alone while a circuit stops all others', () => {
-    expect(startOrder(queueOf(...reversed()), 0, true)).toEqual(['trial']);
+  it('starts canaries alone while a circuit stops all others', () => {
+    expect(startOrder(queueOf(...reversed()), 0, true)).toEqual(['canary']);
   });
 
   it('starts the oldest of a lane first, until it has waited for more than a second: then the newest', () => {
@@ -56,7 +56,7 @@ describe('the queue', () => {
 
   it('knows the request that has waited longest in any lane', () => {
     const old = flight('old', 'known', 3);
-    const others = [flight('a', 'trial', 7), flight('b', 'new', 3), flight('c', 'new', 6), flight('d', 'refresh', 4)];
+    const others = [flight('a', 'canary', 7), flight('b', 'new', 3), flight('c', 'new', 6), flight('d', 'refresh', 4)];
     expect(queueOf(...others, old).longestWaiting).toBe(old);
     expect(new RequestQueue().longestWaiting).toBeUndefined();
   });

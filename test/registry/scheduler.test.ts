@@ -96,7 +96,7 @@ it('a queued call is refused at maxQueueMs although the monotonic clock runs bac
 });
 
 it.each([
-  ['says what to raise', false, /raise concurrency, requestsPerSecond or this, or make fewer calls$/],
+  ['says what to raise', false, /raise concurrency, requestsPerSecond or maxQueueMs, or make fewer calls$/],
   ['says so if the service limits the rate', true, /the service answers with 429 or 503; make fewer calls$/],
 ])('a call that waited too long %s', async (_what, isLimited, message) => {
   const clock = new ManualClock();

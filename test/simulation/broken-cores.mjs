@@ -19,8 +19,8 @@ export const BROKEN_CORES = {
     ['a canary that succeeds proves nothing', '  else trust(blame, nowMs);\n', ''],
     [
       'canaries are never asked',
-      'failedCanaries: 0, failure };\n  return { askCanary: true };',
-      'failedCanaries: 0, failure };\n  return NOTHING;',
+      'failedCanaries: 0, failure };\n  return true;',
+      'failedCanaries: 0, failure };\n  return false;',
     ],
     ['no canary is needed to open', 'blame.canaries.length > 0 ? beginCheck(', 'blame === null ? beginCheck('],
     ['two suspects are enough', 'const SUSPECTS_TO_CHECK = 3;', 'const SUSPECTS_TO_CHECK = 2;'],
@@ -43,7 +43,7 @@ export const BROKEN_CORES = {
   'failures/pauses': [['Retry-After is not heeded', 'askedMs ?? Math.max', 'Math.max']],
   'failures/reducer': [
     ['retries need no tokens', ' || savedTokens < TOKENS_PER_RETRY)', ')'],
-    ['a failed request is sent again without end', 'resends >= most || ', ''],
+    ['a failed request is sent again without end', 'retries >= most || ', ''],
     ['a retry uses up no budget', 'health.savedTokens -= TOKENS_PER_RETRY;', ''],
     [
       'requests are slow before any latency is known',
@@ -94,7 +94,7 @@ export const BROKEN_CORES = {
       'freshConnection: failures >= FAILURES_BEFORE_NEW_CONNECTION || this.scheduler.isTrial(flight)',
       'freshConnection: false',
     ],
-    ['what is asked again keeps to no pace', 'this.scheduler.health.pace.nextStartMs > now.monotonicMs', 'false'],
+    ['what is asked again keeps to no pace', 'paceAllows(this.scheduler.health.pace, now.monotonicMs) ||', 'now ||'],
     ['close leaves callers waiting', 'this.#waiters.reject(flight, closedError(flight.slot.owner, now));', ''],
   ],
   'registry/scheduler': [
@@ -131,8 +131,8 @@ export const BROKEN_CORES = {
       '        this.#refuse(flight, refusal(circuit, flight.slot.owner, now));\n',
       '        this.queue.move(flight, undefined);\n',
     ],
-    ['a canary is asked for twice', ' && !this.#owners.flightOf(accessKey)', ''],
-    ['paused owners are canaries', ' && !slot.history.failure;', ';'],
+    ['a canary is asked for twice', ' || this.#owners.flightOf(owner)', ''],
+    ['paused owners are canaries', ' || slot.history.failure', ''],
   ],
   'registry/slot-cache': [
     [

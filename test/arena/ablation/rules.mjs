@@ -52,8 +52,8 @@ export const RULES = [
   rule(
     'a minute after the last cut the rate is forgotten',
     `${FAILURES}/pace.ts`,
-    'if (nowMs - pace.cutAtMs > FORGET_AFTER_MS) pace.perSecond = Number.POSITIVE_INFINITY;',
-    '',
+    'nowMs - cutAtMs > FORGET_AFTER_MS ?',
+    'nowMs - cutAtMs > 1e15 ?',
   ),
   rule(
     '503s count as 429s where they are load',
@@ -81,9 +81,9 @@ export const RULES = [
     '(event.tookMs - latencyMs) / LATENCIES_AVERAGED',
     'event.tookMs - latencyMs',
   ),
-  rule('retries', `${FAILURES}/reducer.ts`, 'if (!isTransient || resends', 'if (resends >= 0 || resends'),
+  rule('retries', `${FAILURES}/reducer.ts`, 'if (!isTransient || retries', 'if (retries >= 0 || retries'),
   rule('the retry budget', `${FAILURES}/reducer.ts`, 'health.savedTokens -= TOKENS_PER_RETRY;', ''),
-  rule('more retries while paced', `${FAILURES}/reducer.ts`, '? MOST_PACED_RESENDS : 1', '? 1 : 1'),
+  rule('more retries while paced', `${FAILURES}/reducer.ts`, '? MAX_PACED_RETRIES : 1', '? 1 : 1'),
   rule('a hang is not retried', `${FAILURES}/reducer.ts`, 'error.retryable && tookMs <= SLOW_MS', 'error.retryable'),
   rule(
     'a check that passes clears the share',
@@ -150,7 +150,7 @@ export const RULES = [
     'a hanging trial refuses calls until its deadline',
     `${FAILURES}/blame.ts`,
     "if (state.phase === 'open') state.circuit = {",
-    "if (state.phase !== 'open') return NOTHING; else if (mayAskMore === undefined) state.circuit = {",
+    "if (state.phase !== 'open') return false; else if (mayAskMore === undefined) state.circuit = {",
   ),
   rule('trust', `${FAILURES}/blame.ts`, 'return nowMs >= trustedUntilMs;', 'return true;'),
   rule(
