@@ -48,7 +48,7 @@ describe('P1', () => {
     { minutes: 5, most: 5 },
     { minutes: 20, most: 9 },
   ])(
-    'the API refuses everybody for $minutes min: one request for each time that a token is kept, and the first call after it is served',
+    'the API refuses all for $minutes min: one request each time a token is kept; the first call after is served',
     async ({ minutes, most }) => {
       const { source, accepts, pass } = withApi();
       await pass(MINUTE);
@@ -78,7 +78,7 @@ describe('P1', () => {
     },
   );
 
-  it('one node of ten refuses every token for five minutes: every call is served by its second attempt, and a 401 costs one request at most', async () => {
+  it('one node of ten refuses all tokens for 5 min: second attempts are served; a 401 costs one request at most', async () => {
     const { source, accepts, pass } = withApi();
     await pass(MINUTE);
     const before = source.calls.length;
@@ -114,11 +114,11 @@ describe('P1', () => {
   });
 });
 
-describe('a 401 never makes getToken fail while a token lives', () => {
+describe('P1 a 401 never makes getToken fail while a token lives', () => {
   const down = (code: 'endpoint_unavailable' | 'owner_refused' = 'endpoint_unavailable') =>
     new OwnerTokenError(code, 'down', { status: 503 });
 
-  it('P1 the token service fails: the call that asked gets the rejected token, and so do the calls in its backoff', async () => {
+  it('the token service fails: the call that asked gets the rejected token, and so do the calls in its backoff', async () => {
     const { registry, source, clock } = scripted({}, ScriptedSource.answering());
     const token = await registry.getToken('key-1');
     source.script((call) => call.fail(down()));
@@ -135,7 +135,7 @@ describe('a 401 never makes getToken fail while a token lives', () => {
     expect((await registry.getToken('key-1')).value).not.toBe(token.value);
   });
 
-  it('P1 an accepted call restores a rejected token', async () => {
+  it('an accepted call restores a rejected token', async () => {
     const { registry, source, clock } = scripted({}, ScriptedSource.answering());
     const token = await registry.getToken('key-1');
     source.script((call) => call.fail(down()));
@@ -149,7 +149,7 @@ describe('a 401 never makes getToken fail while a token lives', () => {
     expect(await registry.getToken('key-1')).not.toBe(token);
   });
 
-  it('P1 an open circuit gives out the rejected token at once', async () => {
+  it('an open circuit gives out the rejected token at once', async () => {
     const { registry, source } = scripted({}, ScriptedSource.answering());
     const token = await registry.getToken('key-1');
     source.script((call) =>
@@ -163,7 +163,7 @@ describe('a 401 never makes getToken fail while a token lives', () => {
     expect(source.calls).toHaveLength(asked);
   });
 
-  it('P1 a request that hangs: the call gets the rejected token in time', async () => {
+  it('a request that hangs: the call gets the rejected token in time', async () => {
     const { registry, source, clock } = scripted({ requestTimeoutMs: 10_000 }, ScriptedSource.answering());
     const token = await registry.getToken('key-1');
     source.script(undefined);
@@ -176,7 +176,7 @@ describe('a 401 never makes getToken fail while a token lives', () => {
     expect(await call).toBe(token);
   });
 
-  it('P1 a full queue gives out the rejected token instead of queue_full', async () => {
+  it('a full queue gives out the rejected token instead of queue_full', async () => {
     const { registry, source } = scripted({ concurrency: 1, maxQueued: 1 }, ScriptedSource.answering());
     const token = await registry.getToken('key-1');
     source.script(undefined);
@@ -186,7 +186,7 @@ describe('a 401 never makes getToken fail while a token lives', () => {
     expect(await registry.getToken('key-1')).toBe(token);
   });
 
-  it('P1 a quota that leaves no room gives out the rejected token after a second, and the request for a newer one goes on', async () => {
+  it('an exhausted quota gives out the rejected token after a second, and the request for a newer one goes on', async () => {
     const { registry, source, clock } = scripted({ requestsPerSecond: 0.1 }, ScriptedSource.answering());
     const token = await registry.getToken('key-1');
     registry.reject('key-1', token);
@@ -205,14 +205,14 @@ describe('a 401 never makes getToken fail while a token lives', () => {
     expect(registry.peek('key-1')).not.toBe(token);
   });
 
-  it('P1 warmUp counts an owner with a rejected token as ready', async () => {
+  it('warmUp counts an owner with a rejected token as ready', async () => {
     const { registry, source } = scripted({}, ScriptedSource.answering());
     registry.reject('key-1', await registry.getToken('key-1'));
     source.script((call) => call.fail(down('owner_refused')));
     expect(await registry.warmUp(['key-1'])).toMatchObject({ ready: 1, failedCount: 0 });
   });
 
-  it('P1 a token that has ended is not given out, whatever fails', async () => {
+  it('a token that has ended is not given out, whatever fails', async () => {
     const { registry, source, clock } = scripted({}, ScriptedSource.answering(100));
     registry.reject('key-1', await registry.getToken('key-1'));
     source.script((call) => call.fail(down()));

@@ -10,7 +10,7 @@ import { type ScriptedCall, ScriptedSource } from '../helpers/scripted-source.ts
 const bare401 = () => new OwnerTokenError('owner_refused', 'answered 401', { status: 401 });
 
 describe('M1', () => {
-  it('1,000 wrong keys: no healthy owner is refused, each wrong key is its owner’s', async () => {
+  it('1,000 wrong keys: no healthy owner is refused, each wrong key counts against its owner alone', async () => {
     await using service = await LoopbackService.start();
     service.always((call) => (String(call.accessKey).startsWith('wrong') ? status(401) : token())(call));
     const { registry } = overHttp(service);
@@ -70,7 +70,7 @@ describe('M2', () => {
   };
 
   it.each(Object.keys(ANSWERS).flatMap((answer) => [0.2, 1, 5].map((rate) => [answer, rate] as const)))(
-    'wrong keys of newcomers get %s, %d a second for five minutes: every healthy newcomer is served within a second',
+    'newcomers’ wrong keys get %s, %d/s for 5 min: every healthy newcomer is served within a second',
     async (answer, rate) => {
       const { registry, clock, source } = scripted();
       source.script((call) => {
@@ -99,7 +99,7 @@ describe('M2', () => {
     },
   );
 
-  it('a first start among wrong keys: a healthy owner is served soon, and then nobody is refused for another', async () => {
+  it('a first start among wrong keys: a healthy owner is served soon, then nobody is refused because of another', async () => {
     const { registry, clock, source } = scripted();
     source.script((call) => (call.accessKey === 'healthy' ? call.succeed() : call.fail(bare401())));
     for (let wrong = 0; wrong < 30; wrong++) {
@@ -176,7 +176,7 @@ describe('M8', () => {
     ['its own timeout', 10_000, 10_000],
     ['that of the registry, if its own is longer', 60_000, 30_000],
     ['that of the registry, if its own is none', Number.NaN, 30_000],
-  ])('no caller is told to retry after the trial’s deadline: by %s', async (_, timeoutMs, deadlineMs) => {
+  ])('no caller gets a retryAtMs beyond the trial’s deadline: by %s', async (_, timeoutMs, deadlineMs) => {
     const { registry, clock, source, startMs } = await inTrial(
       Object.assign(ScriptedSource.answering(), { timeoutMs }),
     );

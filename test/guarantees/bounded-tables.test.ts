@@ -53,7 +53,7 @@ describe('H1', () => {
   });
 });
 
-it('H2 of 20,000 owners each call is a hit, and asks for nothing', async () => {
+it('H2 each call of 20,000 owners is a hit, and sends no request', async () => {
   const owners = keys(20_000);
   const { registry, source } = scripted({ maxOwners: 20_000, maxQueued: 20_000 }, ScriptedSource.answering());
   const held = await Promise.all(owners.map((key) => registry.getToken(key)));
@@ -64,7 +64,7 @@ it('H2 of 20,000 owners each call is a hit, and asks for nothing', async () => {
 });
 
 describe('H3', () => {
-  it('2,000 registries made and closed, with requests under way, leave no timer, listener or socket', async () => {
+  it('2,000 registries made and closed, with requests in flight, leave no timer, listener or socket', async () => {
     await using service = await LoopbackService.start();
     service.always(silence());
     const channels = ['owner-token-registry:lookup', 'tracing:owner-token-registry:request:start'];
@@ -101,7 +101,7 @@ describe('H3', () => {
 });
 
 describe('H4', () => {
-  it('queue full: refused at once with queue_full, and nothing is sent for it', async () => {
+  it('a full queue refuses at once with queue_full, and nothing is sent', async () => {
     await using service = await LoopbackService.start();
     service.always(silence());
     const { registry } = overHttp(service, { concurrency: 2, maxQueued: 3 });
@@ -163,7 +163,7 @@ it('M7 ten thousand unknown keys that fail evict no cached token', async () => {
   await registry.close();
 });
 
-describe('H1 the memory of an access key', () => {
+describe('H1 an access key', () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const heapUsed = () => {
@@ -173,7 +173,7 @@ describe('H1 the memory of an access key', () => {
   const source = { requestToken: async () => ({ token: 'a-token' }) };
 
   it.each(['latin1', 'utf16le'] as const)(
-    'H1 a key that was cut out of a longer text does not keep that text in memory (%s)',
+    'that was cut out of a longer text does not keep that text in memory (%s)',
     async (encoding) => {
       const registry = new OwnerTokenRegistry({ source });
       const before = heapUsed();
@@ -187,7 +187,7 @@ describe('H1 the memory of an access key', () => {
     },
   );
 
-  it('H1 a key that the caller keeps is not stored a second time', async () => {
+  it('that the caller keeps is not stored a second time', async () => {
     const registry = new OwnerTokenRegistry({ source });
     const kept = Array.from({ length: 1_000 }, (_, number) => Buffer.alloc(10_000, `key-${number} `).toString());
     const before = heapUsed();

@@ -51,7 +51,7 @@ const OVER: [string, Answer][] = [
 ];
 
 describe.each(OVER)('a used connection that answers %s', (_what, answer) => {
-  it('costs no call', async () => {
+  it('fails no call', async () => {
     service.always(onceUsed(answer));
     await using registry = new OwnerTokenRegistry({ source: endpoint });
     for (let owner = 0; owner < 10; owner++) {
@@ -61,7 +61,7 @@ describe.each(OVER)('a used connection that answers %s', (_what, answer) => {
     expect(registry.stats().failures).toBe(0);
   });
 
-  it("costs no call with an agent of the user's either", async () => {
+  it("fails no call with an agent of the user's either", async () => {
     const agent = new http.Agent({ keepAlive: true });
     endpoint = endpointWith({ agent });
     service.always(onceUsed(answer));
@@ -115,7 +115,7 @@ describe('a request for a new connection', () => {
     expect(service.connections).toBe(3);
   });
 
-  it('reaches the host to which the name leads by now', async () => {
+  it('reaches the host to which the name resolves by now', async () => {
     await using moved = await LoopbackService.start();
     await warm(2);
     service.always(status(503));

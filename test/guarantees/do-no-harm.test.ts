@@ -155,25 +155,22 @@ describe('O5', () => {
   it.each([
     ['one request at a time', { concurrency: 1 }],
     ['a quota of one request a second', { requestsPerSecond: 1 }],
-  ])(
-    'with %s no call waits in the queue longer than maxQueueMs, and those that can be served are',
-    async (_, limit) => {
-      const { registry, outcomes, call, pass } = stage(() => undefined, { ...limit, maxQueueMs: 3_000 });
-      for (let tick = 0; tick < 100; tick++) {
-        for (let n = 0; n < 20; n++) call(`key-${tick}-${n}`);
-        await pass(100, 20);
-      }
-      await pass(4_000, 20);
-      expect(outcomes).toHaveLength(2_000);
-      expect(Math.max(...outcomes.map(({ tookMs }) => tookMs))).toBeLessThanOrEqual(3_000 + 20);
-      const refused = outcomes.filter(({ error }) => error);
-      expect(new Set(refused.map(({ error }) => error?.code))).toEqual(new Set(['queue_timeout']));
-      expect(outcomes.length - refused.length).toBeGreaterThanOrEqual('concurrency' in limit ? 450 : 10);
-      await registry.close();
-    },
-  );
+  ])('with %s, no call is queued longer than maxQueueMs, and those that can be served are', async (_, limit) => {
+    const { registry, outcomes, call, pass } = stage(() => undefined, { ...limit, maxQueueMs: 3_000 });
+    for (let tick = 0; tick < 100; tick++) {
+      for (let n = 0; n < 20; n++) call(`key-${tick}-${n}`);
+      await pass(100, 20);
+    }
+    await pass(4_000, 20);
+    expect(outcomes).toHaveLength(2_000);
+    expect(Math.max(...outcomes.map(({ tookMs }) => tookMs))).toBeLessThanOrEqual(3_000 + 20);
+    const refused = outcomes.filter(({ error }) => error);
+    expect(new Set(refused.map(({ error }) => error?.code))).toEqual(new Set(['queue_timeout']));
+    expect(outcomes.length - refused.length).toBeGreaterThanOrEqual('concurrency' in limit ? 450 : 10);
+    await registry.close();
+  });
 
-  it('the wait of a request that is sent again counts too', async () => {
+  it('the wait for a retry counts too', async () => {
     let asked = 0;
     const fail: Fail = (call, clock) => clock.setTimeout(() => failing('rate_limited')(call, clock), 20);
     const { registry, clock, outcomes, call, pass } = stage(() => (++asked > 100 ? fail : undefined), {

@@ -61,7 +61,7 @@ const formsOf = ({ clientId, clientSecret }: Secrets, secret: string) => [
   ...(secret === clientSecret ? [Buffer.from(`${clientId}:${clientSecret}`).toString('base64')] : []),
 ];
 
-describe.each(SHAPES)('G2 secrets %s are echoed', (shape, given) => {
+describe.each(SHAPES)('G2 echoed secrets (%s)', (_, given) => {
   const { clientId, clientSecret, accessKey } = given;
   const secrets = [clientId, clientSecret, accessKey];
   const forms = [...new Set(secrets.flatMap((secret) => formsOf(given, secret)))];
@@ -91,18 +91,15 @@ describe.each(SHAPES)('G2 secrets %s are echoed', (shape, given) => {
     ];
   });
 
-  it.each(TRANSPORTS)(
-    `G2 when secrets ${shape} are echoed, no error contains one through %s`,
-    async (_name, transport) => {
-      const endpoint = new TokenEndpoint({ baseUrl: service.url, clientId, clientSecret, ...transport });
-      for (const [place, answer] of echoes) {
-        service.next(answer);
-        const error: unknown = await endpoint.requestToken(accessKey).catch((thrown: unknown) => thrown);
-        expect(error, place).toBeInstanceOf(OwnerTokenError);
-        const shown = printed(error as OwnerTokenError);
-        for (const form of forms) expect(shown, place).not.toContain(form);
-      }
-      await endpoint.close();
-    },
-  );
+  it.each(TRANSPORTS)('appear in no error through %s', async (_name, transport) => {
+    const endpoint = new TokenEndpoint({ baseUrl: service.url, clientId, clientSecret, ...transport });
+    for (const [place, answer] of echoes) {
+      service.next(answer);
+      const error: unknown = await endpoint.requestToken(accessKey).catch((thrown: unknown) => thrown);
+      expect(error, place).toBeInstanceOf(OwnerTokenError);
+      const shown = printed(error as OwnerTokenError);
+      for (const form of forms) expect(shown, place).not.toContain(form);
+    }
+    await endpoint.close();
+  });
 });

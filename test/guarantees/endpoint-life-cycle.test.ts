@@ -31,7 +31,7 @@ async function keepingAlive(): Promise<string[]> {
   return [...resources, ...Array.from({ length: clock.pendingTimers }, () => 'Timeout')].sort();
 }
 
-it('K1 the process is kept alive by a request under way, and not by what is left of it', async () => {
+it('K1 the process is kept alive by a request in flight, and not by what is left of it', async () => {
   const before = await keepingAlive();
   service.next(silence());
   const pending = endpoint.requestToken('key');
@@ -56,7 +56,7 @@ it('K1 the process is not kept alive by a request that failed or was given up', 
   expect(await keepingAlive()).toEqual(before);
 });
 
-it('K1 close() leaves no idle connection, may come twice and at any time, and is not the end', async () => {
+it('K1 close() leaves no idle connection, may be called twice and at any time, and the endpoint works on', async () => {
   await endpoint.close();
   service.next(silence(), silence(), silence());
   const calls = ['a', 'b', 'c'].map((key) => endpoint.requestToken(key));

@@ -18,7 +18,7 @@ async function withCanaries(registry: OwnerTokenRegistry): Promise<AccessToken[]
 }
 
 describe('I1', () => {
-  it('invalid_client: all owners stop within six requests, then one trial per growing interval; a replaced secret ends it', async () => {
+  it('invalid_client: all owners stop within six requests, then ever rarer trials; a replaced secret ends it', async () => {
     await using service = await LoopbackService.start();
     let secret = 'the-secret';
     const { registry, clock } = overHttp(service, {}, { clientSecret: () => secret });
@@ -214,7 +214,7 @@ describe('I3', () => {
     await registry.close();
   });
 
-  it('an owner to whom an hour is announced twice in a row is left alone for the hour', async () => {
+  it('an owner that gets a Retry-After of an hour twice in a row is left alone for the hour', async () => {
     await using service = await LoopbackService.start();
     const { registry, clock } = overHttp(service);
     await withCanaries(registry);
@@ -321,7 +321,7 @@ describe('I4', () => {
 });
 
 describe('I5', () => {
-  it('one owner with 10,000 failing callers: the others are asked for as if it were not there', async () => {
+  it('one owner with 10,000 failing callers: the others are served as if it were not there', async () => {
     const take = async (failingCallers: number) => {
       const { registry, clock, source } = scripted({ concurrency: 2 });
       source.script((call) =>
@@ -352,7 +352,7 @@ describe('I5', () => {
 });
 
 it.each([3, 20])(
-  'I4 ten minutes of outage without a cached token, %i owners called twice a second: few attempts, and all recover',
+  'I4 ten minutes of outage without cached tokens, %i owners called twice a second: few attempts, all recover',
   async (count) => {
     const { registry, clock, source } = scripted({ random: seeded(count) });
     const owners = keys(count);
@@ -383,8 +383,8 @@ it.each([3, 20])(
   },
 );
 
-describe('failures', () => {
-  it('a trial whose caller leaves, or whose owner is forgotten, does not leave the circuit without one', async () => {
+describe('a trial', () => {
+  it('whose caller leaves, or whose owner is forgotten, does not leave the circuit without one', async () => {
     const { registry, clock, source } = scripted(
       {},
       failWith(() => new OwnerTokenError('rate_limited', 'no', { failureScope: 'endpoint' })),

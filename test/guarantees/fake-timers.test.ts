@@ -28,7 +28,7 @@ describe('with every timer faked and none advanced', () => {
     );
   };
 
-  it('a cold owner, a warm-up and close end', async () => {
+  it('a cold call, a warm-up and close settle', async () => {
     const registry = make(issuing);
     expect((await registry.getToken('key-1')).value).toBe('token-of-key-1');
     expect((await registry.warmUp(keys)).ready).toBe(OWNERS);

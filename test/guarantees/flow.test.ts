@@ -139,7 +139,7 @@ describe('N1', LONG, () => {
     expect([errors, servedMs.length]).toEqual([[], 300]);
   });
 
-  it('a service that works on 32 requests at once, 50 ms each: as fast as it can', async () => {
+  it('a service that works on 32 requests at once, 50 ms each: owners are served as fast as it can', async () => {
     const freeAtMs = Array<number>(32).fill(0);
     stage = await Stage.with(({ nowMs }) => {
       const startMs = Math.max(nowMs, Math.min(...freeAtMs));
@@ -226,7 +226,7 @@ describe('N2', LONG, () => {
     expect(percentile(servedMs, 0.99) - startMs).toBeLessThanOrEqual(1_500);
   });
 
-  it('30 of 300 owners hang and are asked first, and only 4 requests may be in flight: others are served, with 8 at most', async () => {
+  it('30 of 300 owners hang and come first, concurrency 4: the others are served, with 8 in flight at most', async () => {
     await withLatency({ concurrency: 4 });
     stage.call(keys(30).map((key) => `hung-${key}`));
     const { servedMs } = stage.callUntilServed(keys(270));
@@ -234,7 +234,7 @@ describe('N2', LONG, () => {
     expect(stage.mostInFlight).toBeLessThanOrEqual(2 * 4);
   });
 
-  it('the deadlines of those that hung stop nobody', async () => {
+  it('the deadlines of hanging requests stop nobody', async () => {
     await withLatency();
     const hung = stage.call(keys(30).map((key) => `hung-${key}`));
     await stage.passUntil(() => hung.errors.length === 30, 100);

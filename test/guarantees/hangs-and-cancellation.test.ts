@@ -10,7 +10,7 @@ import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 const DEADLINE_MS = 10_000;
 
-it('D1 a hung request is over by its deadline for all who wait, and the next call works', async () => {
+it('D1 a hung request is over by its deadline for all its callers, and the next call works', async () => {
   await using service = await LoopbackService.start();
   service.next(silence());
   const { registry, clock } = overHttp(service);
@@ -43,7 +43,7 @@ it('D2 a rejected request is never cached as a promise: the next attempt is a ne
 
 describe('D3', () => {
   it.each([2, 4, 16])(
-    '%i owners hang with that concurrency, before anyone has succeeded: others wait for one deadline, then hardly',
+    '%i owners hang with that concurrency before any success: the others wait for one deadline, then hardly at all',
     async (concurrency) => {
       const { registry, clock, source } = scripted({ concurrency, maxQueueMs: 15_000 });
       source.script((call) => {
@@ -91,7 +91,7 @@ describe('D4', () => {
     await registry.close();
   });
 
-  it('already aborted: joins and sends no request, and rejects even if a token is cached', async () => {
+  it('a signal that is already aborted joins and sends no request, and rejects even if a token is cached', async () => {
     const { registry, source } = scripted({}, ScriptedSource.answering());
     const signal = AbortSignal.abort(left);
     await expect(registry.getToken('key-1', { signal })).rejects.toBe(left);
@@ -166,7 +166,7 @@ it('D5 maxOwners 2 and three owners in flight: all three are served with their o
   await registry.close();
 });
 
-it('D5 an owner is evicted while its refresh is under way: it goes on being served, and keeps the answer', async () => {
+it('D5 an owner that is evicted during its refresh is still served, and keeps the answer', async () => {
   const source = ScriptedSource.answering(100);
   const { registry, clock } = scripted({ maxOwners: 2 }, source);
   const held = await registry.getToken('key-1');
@@ -205,7 +205,7 @@ describe('D6', () => {
     expect((await next).value).toBe('token-3-of-key-1');
   });
 
-  it('those who waited when their owner was forgotten are still served, by that request', async () => {
+  it('callers that wait when their owner is forgotten are still served, by that request', async () => {
     const { registry, source } = scripted();
     const waiting = registry.getToken('key-1');
     await settle();

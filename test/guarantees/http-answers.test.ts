@@ -59,22 +59,19 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
 
     afterEach(() => elsewhere.close());
 
-    it.each([300, 301, 302, 303, 304, 307, 308])(
-      'J1 a redirect with %i is refused, and no second request leaves',
-      async (code) => {
-        const targets = [`${elsewhere.url}/x`, elsewhere.url.replace('http:', 'https:'), '/auth/v1/token', '//x', ''];
-        for (const location of targets) {
-          service.next(raw(head(code, { location, 'content-length': code === 304 ? '0' : '9999' })));
-          const error = await failureOf(endpoint(transport).requestToken('key'));
-          expect(error).toMatchObject({ code: 'redirect_refused', failureScope: 'owner', status: code });
-        }
-        expect(service.calls).toHaveLength(targets.length);
-        expect(elsewhere.connections).toBe(0);
-      },
-    );
+    it.each([300, 301, 302, 303, 304, 307, 308])('with %i is refused, and no second request leaves', async (code) => {
+      const targets = [`${elsewhere.url}/x`, elsewhere.url.replace('http:', 'https:'), '/auth/v1/token', '//x', ''];
+      for (const location of targets) {
+        service.next(raw(head(code, { location, 'content-length': code === 304 ? '0' : '9999' })));
+        const error = await failureOf(endpoint(transport).requestToken('key'));
+        expect(error).toMatchObject({ code: 'redirect_refused', failureScope: 'owner', status: code });
+      }
+      expect(service.calls).toHaveLength(targets.length);
+      expect(elsewhere.connections).toBe(0);
+    });
   });
 
-  describe('J3 a 200 that is no grant is invalid_response', () => {
+  describe('J3 a 200 without a usable token', () => {
     it.each<[string, string | Buffer]>([
       ['{}', '{}'],
       ['null', 'null'],
@@ -91,7 +88,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       ['a token of 1 MB', JSON.stringify({ access_token: 'x'.repeat(1_000_000) })],
       ['a token of 17 KB', JSON.stringify({ access_token: 'x'.repeat(17_000) })],
       ['a line break in the token', '{"access_token":"a\\r\\nX-Evil: 1"}'],
-    ])('J3 a 200 that is no grant is invalid_response: %s', async (_what, body) => {
+    ])('is invalid_response: %s', async (_what, body) => {
       service.next(status(200, body, { 'content-type': 'application/json' }));
       const error = await failureOf(endpoint(transport).requestToken('key'));
       expect(error).toMatchObject({ code: 'invalid_response', failureScope: 'owner', status: 200 });
@@ -100,7 +97,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
     });
   });
 
-  describe('J5 a broken answer is the same failure on every Node', () => {
+  describe('J5 a broken answer', () => {
     const gzip = { 'content-encoding': 'gzip' };
     const grant = '{"access_token":"t"}';
     const begun = `${head(200, { 'content-length': '999' })}{"access_token":`;
@@ -129,7 +126,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       ['wrong brotli', 'body', status(200, grant, { 'content-encoding': 'br' })],
       ['more than the cap', 'body', status(200, ' '.repeat(65_537))],
       ['more than the cap, packed', 'body', status(200, zlib.gzipSync(Buffer.alloc(5e7, ' ')), gzip)],
-    ])('J5 a broken answer is the same failure on every Node: %s', async (_what, kind, answer) => {
+    ])('is the same failure on every Node: %s', async (_what, kind, answer) => {
       const seen: EndpointFailure[] = [];
       const classifyFailure = (failed: EndpointFailure) => void seen.push(failed);
       service.next(answer);
@@ -143,7 +140,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
     });
   });
 
-  it('J2 a certificate that is not trusted is the endpoint’s failure, and not tried again', async () => {
+  it('J2 an untrusted certificate is the endpoint’s failure, and the request is not sent again', async () => {
     await using secure = await LoopbackService.start({ tls: true });
     const seen: string[] = [];
     const classifyFailure = ({ kind }: EndpointFailure) => void seen.push(kind);
@@ -170,7 +167,7 @@ it('J2 http without TLS is refused for any host but this machine, unless asked f
   expect(endpoint({ baseUrl, allowInsecureHttp: true }).origin).toBe(baseUrl);
 });
 
-describe('J4 a kept connection that closes as the request is sent', () => {
+describe('J4 a request whose connection closes as it is sent', () => {
   /** So many requests at once, each over a connection of its own that is then kept. */
   async function warm(target: TokenEndpoint, count = 1): Promise<void> {
     service.always(silence());
@@ -182,7 +179,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     await settle();
   }
 
-  it('costs the call nothing: it is sent once more, over a new connection', async () => {
+  it('over a kept one is sent once more, over a new one, and the call succeeds', async () => {
     const target = endpoint();
     await warm(target);
     service.next(end());
@@ -191,7 +188,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     expect(service.calls[2]?.body).toBe(service.calls[1]?.body);
   });
 
-  it('is not tried on the others that were kept as long', async () => {
+  it('is not sent over the others that were kept as long', async () => {
     const target = endpoint();
     await warm(target, 3);
     service.next(end());
@@ -200,7 +197,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     expect(service.openConnections).toBe(1);
   });
 
-  it('is tried once more and not twice', async () => {
+  it('is sent once more and not twice', async () => {
     const target = endpoint();
     await warm(target);
     service.always(end());
@@ -219,7 +216,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     expect(service.countFor('key')).toBe(starts.length);
   });
 
-  it('J4 a new connection that closes as the request is sent gets no second try', async () => {
+  it('over a new one gets no second try', async () => {
     service.next(end(), reset());
     expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({ failureScope: 'owner' });
     expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({ failureScope: 'owner' });
@@ -266,7 +263,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     expect(service.calls).toHaveLength(2);
   });
 
-  it('costs the call nothing with an agent of the user’s, whose other connections are left alone', async () => {
+  it('over a kept one of the user’s agent fails no call, and the agent’s other connections are left alone', async () => {
     const agent = new http.Agent({ keepAlive: true });
     const target = endpoint({ agent });
     await warm(target, 2);
@@ -280,7 +277,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     agent.destroy();
   });
 
-  it('costs the call nothing over TLS either', async () => {
+  it('over a kept one with TLS fails no call either', async () => {
     await using secure = await LoopbackService.start({ tls: true });
     const agent = new https.Agent({ keepAlive: true, ca: LOOPBACK_CERTIFICATE });
     const target = endpoint({ baseUrl: secure.url, agent });
@@ -292,7 +289,7 @@ describe('J4 a kept connection that closes as the request is sent', () => {
     agent.destroy();
   });
 
-  it('is left to a given fetch, which knows its connections', async () => {
+  it('through a given fetch is left to that, which knows its connections', async () => {
     let asked = 0;
     const counted: typeof fetch = (...given) => {
       asked++;

@@ -105,7 +105,7 @@ it('resume with 5,000 owners that back off counts the rejected tokens of an owne
 });
 
 describe('a warm-up', () => {
-  it('over owners with a token lets the event loop turn', async () => {
+  it('over owners with a token yields to the event loop', async () => {
     const { registry } = scripted({ maxOwners: OWNERS, concurrency: 100 }, ScriptedSource.answering(86_400));
     await registry.warmUp(keys(OWNERS));
     let turns = 0;
@@ -122,7 +122,7 @@ describe('a warm-up', () => {
     await registry.close();
   });
 
-  it('reports no more ready than maxOwners, and warns once', async () => {
+  it('counts at most maxOwners as ready, and warns once', async () => {
     const warned: object[] = [];
     const logger = { debug: () => {}, info: () => {}, warn: (fields: object) => warned.push(shortNames(fields)) };
     const { registry } = scripted({ maxOwners: 3, logger }, ScriptedSource.answering(86_400));
@@ -132,7 +132,7 @@ describe('a warm-up', () => {
   });
 });
 
-it('one signal of a thousand queued calls aborts: they leave in slices, and none is requested for or served any more', async () => {
+it('a signal shared by a thousand queued calls aborts: they leave in slices, and none is requested or served', async () => {
   const { registry, source } = scripted({ concurrency: 1, maxQueued: 2_000 });
   const leaving = new AbortController();
   const reason = new Error('enough');

@@ -53,7 +53,7 @@ describe('P5', () => {
 });
 
 describe('P6', () => {
-  it('an owner is sent the token of another one: asked for once more before it is handed out, and warned of', async () => {
+  it('an owner gets another’s token: it is requested once more before it is handed out, and warned of', async () => {
     const { registry, source, warned } = watched();
     const first = registry.getToken('a');
     await settle();
@@ -71,7 +71,7 @@ describe('P6', () => {
     ]);
   });
 
-  it('two keys of one owner: the same token comes twice, is served with one warning, and that pair is not asked about again', async () => {
+  it('two keys of one owner get the same token twice: it is served with one warning, and not requested twice again', async () => {
     let issued = 1;
     const { registry, clock, source, events } = watched(
       new ScriptedSource((call) => call.succeed({ token: `token-${issued}`, response: { expires_in: 60 } })),
@@ -203,7 +203,7 @@ describe('P6', () => {
     });
   });
 
-  it('three tokens in a row that worked are rejected early: warned of once a minute that something else gets tokens', async () => {
+  it('three working tokens in a row are rejected early: once a minute, a warning says that something else gets tokens', async () => {
     const { registry, clock, warned } = watched(ScriptedSource.answering(3_600));
     for (let token = 0; token < 40; token++) {
       const held = await registry.getToken('owner');

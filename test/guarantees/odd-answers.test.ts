@@ -128,11 +128,11 @@ describe('a token type', () => {
     },
   );
 
-  it.each(['bearer', '', null, ['Bearer']])('of %j is Bearer, without a word', async (type) => {
+  it.each(['bearer', '', null, ['Bearer']])('of %j is presented as Bearer, without a warning', async (type) => {
     expect(await callWithTokenType(type, 'Bearer')).toEqual({ status: 200, named: [] });
   });
 
-  it('that is a registered scheme is kept', async () => {
+  it('that is a registered scheme is presented as it is', async () => {
     expect(await callWithTokenType('DPoP', 'DPoP')).toEqual({ status: 200, named: [] });
   });
 
@@ -144,13 +144,13 @@ describe('a token type', () => {
   );
 });
 
-describe('a credential with a line break', () => {
+describe('a credential with a line break or blank around it', () => {
   it.each<[string, Partial<TokenEndpointOptions>, string]>([
     ['clientSecret', { clientSecret: 'the-secret\n' }, 'owner'],
     ['clientId', { clientId: ' the-app' }, 'owner'],
     ['clientSecret', { clientSecret: async () => 'the-secret\r\n' }, 'owner'],
     ['the access key', {}, 'owner\n'],
-  ])('or blank around it is named in the error: %s', async (which, options, key) => {
+  ])('is named in the error: %s', async (which, options, key) => {
     for (const [code, error] of [[401, 'invalid_client'] as const, [400, undefined] as const]) {
       const { message } = await callAnswered(json(code, { error }), options, (registry) =>
         failureOf(registry.getToken(key)),

@@ -276,12 +276,15 @@ describe('A6', () => {
   it.each([
     ["undici's own", interceptors.deduplicate()],
     ['one that looks at the address alone', deaf],
-  ])('with a global de-duplicating interceptor, %s, in the host: still the right tokens', async (_, interceptor) => {
-    setGlobalDispatcher(new Agent().compose(interceptor));
-    expect(await tokens()).toEqual({ owners, posts: owners.length });
-  });
+  ])(
+    'with a global de-duplicating interceptor, %s, in the process, each owner gets its own token',
+    async (_, interceptor) => {
+      setGlobalDispatcher(new Agent().compose(interceptor));
+      expect(await tokens()).toEqual({ owners, posts: owners.length });
+    },
+  );
 
-  it('the interceptor does mix owners up where a request goes through it', async () => {
+  it('the interceptor does mix up owners when a request goes through it', async () => {
     setGlobalDispatcher(new Agent().compose(deaf));
     const service = await LoopbackService.start();
     const client = { baseUrl: service.url, clientId: 'the-client', clientSecret: 'the-secret' };

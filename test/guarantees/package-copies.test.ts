@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterAll(() => rmSync(HOME, { recursive: true, force: true }));
 
 describe('M6 two copies', () => {
-  it('are two: their classes are not the same', () => {
+  it('have different classes', () => {
     const [esm, cjs] = copies;
     expect(esm.OwnerTokenError).not.toBe(cjs.OwnerTokenError);
     expect(esm.AccessToken).not.toBe(cjs.AccessToken);
@@ -55,7 +55,7 @@ describe('M6 two copies', () => {
     }
   });
 
-  it('keep what escalates: failures of the other copy open the endpoint’s circuit like our own', async () => {
+  it('escalate each other’s errors: failures of the other copy open the endpoint’s circuit like our own', async () => {
     const [ours, theirs] = copies;
     const requestToken = () => Promise.reject(new theirs.OwnerTokenError('endpoint_unavailable', 'down'));
     const registry = new ours.OwnerTokenRegistry({ source: { requestToken } });

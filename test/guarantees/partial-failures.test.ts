@@ -30,12 +30,15 @@ describe('O7', () => {
     [0.2, refusal(503)],
     [0.4, refusal(503)],
     [0.4, failed],
-  ])('%d of the owners fail with %j: the others notice nothing, and who fails hears at once', async (...row) => {
-    const run = await play(shard(...row), withRegistry, 5);
-    expect(run).toMatchObject({ inTime: 100, refused: 0, pending: 0 });
-    expect(run.waitsMs.at(-1)).toBeLessThanOrEqual(1_500);
-    expect(run.illP99Ms).toBeLessThanOrEqual(1_500);
-  });
+  ])(
+    '%d of the owners fail with %j: the others notice nothing, and the failing ones are told at once',
+    async (...row) => {
+      const run = await play(shard(...row), withRegistry, 5);
+      expect(run).toMatchObject({ inTime: 100, refused: 0, pending: 0 });
+      expect(run.waitsMs.at(-1)).toBeLessThanOrEqual(1_500);
+      expect(run.illP99Ms).toBeLessThanOrEqual(1_500);
+    },
+  );
 });
 
 describe('O8', () => {
@@ -145,7 +148,7 @@ describe('O9', () => {
     [2, 1],
     [3, 4],
   ])(
-    'latency grows with what is at once, to the power of %d, in %d waves: served as with 32 at once',
+    'latency grows with the requests at once, to the power of %d, in %d waves: served as with 32 at once',
     async (power, waves) => {
       const scene: Scene = {
         name: 'a service that slows down',

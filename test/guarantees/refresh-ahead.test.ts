@@ -73,7 +73,7 @@ describe('C2', () => {
     await errorOf(registry.getToken('key-1'));
   });
 
-  it('while nobody calls, nothing is asked and no timer runs', async () => {
+  it('while nobody calls, no request is sent and no timer runs', async () => {
     const { registry, clock, source } = scripted({}, ScriptedSource.answering(100));
     for (const key of keys(100)) await registry.getToken(key);
     expect(clock.pendingTimers).toBe(0);
@@ -85,7 +85,7 @@ describe('C2', () => {
   });
 });
 
-it('C3 10,000 tokens of 600 s issued together, each owner called every second: their refreshes do not herd', async () => {
+it('C3 10,000 tokens of 600 s issued together, each owner called every second: the refreshes are spread out', async () => {
   const owners = keys(10_000);
   const refreshedInSecond: number[] = [];
   const source = ScriptedSource.answering(600);

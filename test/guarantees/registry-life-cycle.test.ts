@@ -89,7 +89,7 @@ describe('K1', () => {
     expect(await isSettled(closed)).toBe(true);
   });
 
-  it('a source that does not heed its signal is waited for no longer than timeoutMs; its late answer is dropped', async () => {
+  it('a source that ignores its signal is waited for no longer than timeoutMs; its late answer is dropped', async () => {
     const { registry, clock, source } = scripted();
     const waiting = errorOf(registry.getToken('key-1'));
     await settle();
@@ -129,7 +129,7 @@ describe('K1', () => {
       const registry = new OwnerTokenRegistry({ source, concurrency: 1 });
     `;
 
-    it('the process exits by itself after close, with requests under way and callers queued', async () => {
+    it('the process exits by itself after close, with requests in flight and callers queued', async () => {
       await using service = await LoopbackService.start();
       service.always(silence());
       const { code, signal, out } = await children.run(
@@ -146,7 +146,7 @@ describe('K1', () => {
       expect({ code, signal, out }).toEqual({ code: 0, signal: null, out: 'closed,closed,closed\n' });
     });
 
-    it('the process exits by itself without close too, once nothing is under way: no timer or socket holds it', async () => {
+    it('the process exits by itself without close too, once nothing is in flight: no timer or socket holds it', async () => {
       await using service = await LoopbackService.start();
       service.next(token({ expires_in: 2 }));
       const { code, out } = await children.run(
@@ -203,7 +203,7 @@ describe('K2', () => {
     expect(config.test?.dangerouslyIgnoreUnhandledErrors).toBe(false);
   });
 
-  it('refreshes that fail, callers that left, what is forgotten, evicted, closed: none is unhandled', async () => {
+  it('failed refreshes, callers that left, forgotten and evicted owners, close: no rejection is unhandled', async () => {
     const source = ScriptedSource.answering(100);
     const { registry, clock } = scripted({ concurrency: 2, maxOwners: 2, maxQueued: 1, maxQueueMs: 1_000 }, source);
     for (const key of keys(2)) await registry.getToken(key);

@@ -227,7 +227,7 @@ describe('F4', () => {
 });
 
 describe('F6', () => {
-  it('a rejection of a token is all that ends it: accept, peek, describe and stats ask for nothing', async () => {
+  it('only a rejection ends a token: accept, peek, describe and stats send no request', async () => {
     const { registry, source } = scripted({}, ScriptedSource.answering());
     const held = await registry.getToken('key-1');
     registry.accept('key-1', held);
@@ -242,7 +242,7 @@ describe('F6', () => {
   });
 });
 
-it('F4 a policy is told of a rejection once the next token is accepted, and of none while the API rejects every token', async () => {
+it('F4 a policy gets a rejection as evidence once the next token is accepted, and none while all are rejected', async () => {
   const told: [string, object][] = [];
   const expiry = {
     lifetimeMs: () => 100_000,

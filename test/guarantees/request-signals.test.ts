@@ -41,7 +41,7 @@ it('the signal of a caller keeps its limit of listeners, and gets one listener f
   await registry.close();
 });
 
-it('the signal of a caller may be null or undefined, which count as none', async () => {
+it('the signal of a caller may be null or undefined, which count as no signal', async () => {
   const { registry } = scripted({}, ScriptedSource.answering());
   const token = await registry.getToken('key-1', { signal: null });
   expect(await registry.getToken('key-1', { signal: undefined })).toBe(token);
@@ -78,7 +78,7 @@ it('the signal of a caller once aborted leaves nothing of its call in memory whi
 });
 
 describe('forget and forgetAll', () => {
-  it.each(['forget', 'forgetAll'] as const)('%s withdraws queued requests that nobody waits for', async (method) => {
+  it.each(['forget', 'forgetAll'] as const)('withdraw queued requests that nobody waits for: %s', async (method) => {
     const { registry, source, clock } = scripted({ concurrency: 1 }, ScriptedSource.answering(100));
     for (const key of keys(2)) await registry.getToken(key);
     clock.advance(80_000);

@@ -36,7 +36,7 @@ const table = read('docs/guarantees.md')
   .map((line) => line.split('|').map((cell) => cell.trim()));
 
 describe('each row', () => {
-  it.each(rows)('row %s is named by a test', (row) => {
+  it.each(rows)('is named by a test: %s', (row) => {
     expect(titles).toContain(row);
   });
 

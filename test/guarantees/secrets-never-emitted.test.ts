@@ -181,7 +181,7 @@ describe('G1', () => {
 });
 
 describe('G2', () => {
-  it('functions of the user throw what they were given: none of it is carried on', async () => {
+  it('functions of the user throw what they were given: none of it is passed on', async () => {
     using emissions = new Emissions();
     const boast = (given: unknown): never => {
       const text = `${accessKey} ${clientSecret} ${JSON.stringify(given)}`;

@@ -83,7 +83,7 @@ it('B2 1,000 callers join a failing request: all reject from that one failure, a
   await registry.close();
 });
 
-describe('B3 a hook that throws', () => {
+describe('B3', () => {
   const boom = () => {
     throw new Error('a hook of the user threw');
   };
@@ -101,7 +101,7 @@ describe('B3 a hook that throws', () => {
     ['gives nothing', async () => undefined],
     ['gives a promise of nonsense', async () => ({ token: 7 })],
     ['gives a token at which the policy throws', async () => ({ token: 'a-token' }), badPolicy],
-  ])('B3 a source that %s fails its calls alone', async (_, requestToken, policy = fixedLifetime(60_000)) => {
+  ])('a source that %s fails its calls alone', async (_, requestToken, policy = fixedLifetime(60_000)) => {
     let good = false;
     const source = {
       requestToken: () => (good ? Promise.resolve({ token: 'a-token' }) : (requestToken() as Promise<never>)),
@@ -117,7 +117,7 @@ describe('B3 a hook that throws', () => {
     expect((await registry.getToken('key-1')).value).toBe('a-token');
   });
 
-  it('B3 a refresh whose policy throws leaves the token as it is', async () => {
+  it('a refresh whose policy throws leaves the token as it is', async () => {
     let expiry: ExpiryPolicy = expiresIn();
     const policy: ExpiryPolicy = { lifetimeMs: (grant) => expiry.lifetimeMs(grant) };
     const { registry, clock } = scripted({ expiry: policy }, ScriptedSource.answering(100));
@@ -135,7 +135,7 @@ describe('B3 a hook that throws', () => {
     ['ownerLabel', { ownerLabel: boom }],
     ['random', { random: boom }],
     ['a policy with evidence hooks', { expiry: { lifetimeMs: () => 60_000, accepted: boom, rejected: boom } }],
-  ])('B3 %s that throws fails no call and leaks nothing', async (_, options) => {
+  ])('%s that throws fails no call and leaks nothing', async (_, options) => {
     const source = ScriptedSource.answering(100);
     const { registry, clock } = scripted({ concurrency: 1, maxOwners: 2, ...options }, source);
     for (const key of ['key-1', 'key-2', 'key-3']) await registry.getToken(key);
@@ -180,7 +180,7 @@ describe('B3 a hook that throws', () => {
       for (const listener of others) process.on('uncaughtException', listener);
     });
 
-    it('B3 a diagnostics listener that throws fails no call: Node reports it to the process', async () => {
+    it('that throws fails no call: Node reports it to the process', async () => {
       const source = ScriptedSource.answering(100);
       const { registry, clock } = scripted({ concurrency: 1 }, source);
       const held = await registry.getToken('key-1');

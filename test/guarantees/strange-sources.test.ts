@@ -60,32 +60,29 @@ const THROWN: [string, () => unknown][] = [
   ['a symbol', () => Symbol('thrown')],
 ];
 
-describe('M4 what a source throws', () => {
-  it.each(THROWN)(
-    'M4 %s thrown by a source fails its call, and the trial request leaves its place',
-    async (_, thrown) => {
-      const { registry, source, clock } = scripted();
-      source.script((call) =>
-        call.fail(new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint' })),
-      );
-      await errorOf(registry.getToken('key-1'));
-      clock.advance(60_000);
-      source.script((call) => call.fail(thrown()));
-      const error = await errorOf(registry.getToken('key-2'));
-      // As the trial of an open circuit, it says whose circuit stays open.
-      expect(['source_failed', 'client_refused']).toContain(error.code);
-      await settle();
-      expect(registry.stats()).toMatchObject({ inFlight: 0, queued: 0, waiting: 0 });
-      expect(registry.stats().pauses.endpoint?.probing ?? false).toBe(false);
-      source.script((call) => call.succeed());
-      clock.advance(60_000);
-      expect((await registry.getToken('key-3')).value).toMatch(/-of-key-3$/);
-      await registry.close();
-    },
-  );
+describe('M4 a source that throws', () => {
+  it.each(THROWN)('%s fails its call, and the trial request leaves its place', async (_, thrown) => {
+    const { registry, source, clock } = scripted();
+    source.script((call) =>
+      call.fail(new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint' })),
+    );
+    await errorOf(registry.getToken('key-1'));
+    clock.advance(60_000);
+    source.script((call) => call.fail(thrown()));
+    const error = await errorOf(registry.getToken('key-2'));
+    // As the trial of an open circuit, it says whose circuit stays open.
+    expect(['source_failed', 'client_refused']).toContain(error.code);
+    await settle();
+    expect(registry.stats()).toMatchObject({ inFlight: 0, queued: 0, waiting: 0 });
+    expect(registry.stats().pauses.endpoint?.probing ?? false).toBe(false);
+    source.script((call) => call.succeed());
+    clock.advance(60_000);
+    expect((await registry.getToken('key-3')).value).toMatch(/-of-key-3$/);
+    await registry.close();
+  });
 });
 
-describe('M4 an object that becomes a thenable after some reads', () => {
+describe('M4 an object that becomes a thenable', () => {
   /** Its `then` never settles once it is a function. */
   const changing = (readsBefore: number) => {
     let reads = 0;
@@ -95,24 +92,18 @@ describe('M4 an object that becomes a thenable after some reads', () => {
     });
   };
 
-  it.each([1, 2, 3, 4])(
-    'M4 an object that becomes a thenable after %d reads is a token as any other, if a source returns it',
-    async (reads) => {
-      const registry = new OwnerTokenRegistry({ source: { requestToken: () => changing(reads) as never } });
-      expect((await registry.getToken('key')).value).toBe('a-token');
-      await registry.close();
-    },
-  );
+  it.each([1, 2, 3, 4])('after %d reads is a token like any other if a source returns it', async (reads) => {
+    const registry = new OwnerTokenRegistry({ source: { requestToken: () => changing(reads) as never } });
+    expect((await registry.getToken('key')).value).toBe('a-token');
+    await registry.close();
+  });
 
-  it.each([1, 2, 3, 4])(
-    'M4 an object that becomes a thenable after %d reads delays no close, if close of a source returns it',
-    async (reads) => {
-      const source = Object.assign(new ScriptedSource(), { close: () => changing(reads) as never });
-      const { registry, clock } = scripted({}, source);
-      await registry.close();
-      expect(clock.pendingTimers).toBe(0);
-    },
-  );
+  it.each([1, 2, 3, 4])('after %d reads delays no close if close() of a source returns it', async (reads) => {
+    const source = Object.assign(new ScriptedSource(), { close: () => changing(reads) as never });
+    const { registry, clock } = scripted({}, source);
+    await registry.close();
+    expect(clock.pendingTimers).toBe(0);
+  });
 });
 
 describe('M4 a source that does not settle', () => {

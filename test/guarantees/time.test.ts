@@ -75,7 +75,7 @@ async function play(
 
 describe('P2', () => {
   it.each([-24 * HOUR, -10 * MINUTE, -MINUTE, MINUTE, HOUR, 24 * HOUR])(
-    'the clock of the service is %d ms ahead of ours: a JWT is held as long as it lives, and the difference is logged once',
+    'the service’s clock is %d ms ahead: a JWT is held as long as it lives, and the difference is logged once',
     async (aheadMs) => {
       const { registry, clock, source, warned } = scene((nowMs) => {
         const iat = Math.floor((nowMs + aheadMs) / SECOND);
@@ -106,7 +106,7 @@ describe('P2', () => {
     },
   );
 
-  it('a Date header of another machine bounds nothing: the token is served for the life it states, with one warning', async () => {
+  it('a Date header of another machine bounds nothing: the token is served for its stated lifetime, with one warning', async () => {
     for (const gatewayAheadMs of [HOUR, -HOUR]) {
       const { registry, clock, source, events } = scene((nowMs) => {
         const iat = Math.floor(nowMs / SECOND);
@@ -155,13 +155,13 @@ describe('P3', () => {
     },
   );
 
-  it('a life of 0 from the start is unknown, and no last moment', async () => {
+  it('a lifetime of 0 from the start counts as unknown, not as a last moment', async () => {
     const service = repeating(HOUR, { leftMs: () => 0 });
     const { requests } = await play(service, { forMs: HOUR, everyMs: 10 * SECOND });
     expect(requests).toBeLessThanOrEqual(40);
   });
 
-  it('a service that states 0 for good after one positive life is asked ever less often, and warned of once', async () => {
+  it('a service that states 0 for good after a positive lifetime is asked ever less often, and warned of once', async () => {
     let isFirst = true;
     const { registry, clock, source, events } = scene(() => {
       const left = isFirst ? 60 : 0;
@@ -177,7 +177,7 @@ describe('P3', () => {
     expect(events()).toEqual(['token.outlived']);
   });
 
-  it('a token that ended while its slow answer was on the way is asked for once more within the call', async () => {
+  it('a token that ended while its slow answer was on the way is requested once more within the call', async () => {
     const { registry, clock, source } = scripted();
     const waiting = registry.getToken('owner');
     await settle();
@@ -191,7 +191,7 @@ describe('P3', () => {
 });
 
 describe('P4', () => {
-  it('the process stands still while requests are under way: they are asked for again once, and nothing counts as a failure', async () => {
+  it('the process stands still with requests in flight: each is sent again once, and nothing counts as a failure', async () => {
     const { registry, clock, source } = scripted({ requestTimeoutMs: 10_000 }, ScriptedSource.answering(60));
     await registry.getToken('known');
     source.script(undefined);
@@ -206,7 +206,7 @@ describe('P4', () => {
     expect(source.calls.length).toBe(1 + 4 + 4);
   });
 
-  it('the machine sleeps while a request is under way: a connection that broke meanwhile counts for nothing either', async () => {
+  it('the machine sleeps with a request in flight: a connection that broke meanwhile is no failure either', async () => {
     const { registry, clock, source } = scripted();
     const waiting = registry.getToken('owner');
     await settle();
@@ -218,7 +218,7 @@ describe('P4', () => {
     expect(registry.stats().failures).toBe(0);
   });
 
-  it('a request that is asked for again takes another turn where requests are paced', async () => {
+  it('a request that is sent again waits for another permit where requests are paced', async () => {
     const { registry, clock, source } = scripted({ requestsPerSecond: 1 });
     const waiting = registry.getToken('owner');
     await settle();
@@ -249,7 +249,7 @@ describe('P4', () => {
   it.each([
     ['a limit noticed', 2_500, true],
     ['no limit has noticed yet', MINUTE, false],
-  ])('an answer that was read after a standstill that %s is no latency', async (_, ms, isNoticed) => {
+  ])('an answer that was read after a standstill that %s does not count as a latency', async (_, ms, isNoticed) => {
     const { registry, clock, source } = scripted();
     for (const owner of ['first', 'second']) {
       const waiting = registry.getToken(owner);
@@ -273,7 +273,7 @@ describe('P4', () => {
     expect(registry.stats().latencyMs).toBe(MINUTE);
   });
 
-  it('time in which the process stood still is no waiting in the queue', async () => {
+  it('time in which the process stood still does not count as waiting in the queue', async () => {
     const { registry, clock, source } = scripted({ concurrency: 1, maxQueueMs: 5_000 });
     const waiting = ['a', 'b'].map((owner) => registry.getToken(owner));
     await settle();

@@ -216,7 +216,7 @@ describe('E4', () => {
     expect(source.calls.length).toBeLessThanOrEqual(25);
   });
 
-  it('the clock jumps while a request is under way: what comes is not kept for longer than it lives', async () => {
+  it('the clock jumps while a request is in flight: its token is not held for longer than it lives', async () => {
     for (const jumpMs of [HOUR_MS, -HOUR_MS, DAY_MS, -DAY_MS]) {
       const { registry, clock, source } = scripted();
       const waiting = registry.getToken('key-1');
@@ -312,7 +312,7 @@ describe('E5', () => {
     expect(source.calls).toHaveLength(1);
   });
 
-  it('fixedLifetime has the last word over what answer and token say', async () => {
+  it('fixedLifetime overrides what the answer and the token say', async () => {
     const source = granting({ token: jwt({ exp: 4e9 }), response: { expires_in: 5 } });
     const { registry } = scripted({ expiry: fixedLifetime(60_000) }, source);
     const held = await registry.getToken('key-1');

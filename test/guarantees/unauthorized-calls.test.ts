@@ -72,7 +72,7 @@ describe('F2', () => {
 describe('F3', () => {
   const same = token({ access_token: 'the-same' });
 
-  it('a call is attempted at most twice, also if the service issues the refused token again: then the 401 is returned', async () => {
+  it('a call is attempted at most twice: if the service issues the refused token again, it returns the 401', async () => {
     const { endpoint, registry, resources } = await byHand(() => false);
     endpoint.always(same);
     const call = registry.ownerFetch('key');
