@@ -45,7 +45,7 @@ it('Cancellation.of returns the cancellation of the request that it was made for
   expect(Cancellation.of(request)).toBe(cancellation);
 });
 
-it('Cancellation.of returns the signal of any other request, such as a copy, a proxy or one with a signal of its own', () => {
+it('Cancellation.of returns the signal of any other request: a copy, a proxy, one with its own signal', () => {
   const { request } = cancellable();
   const { signal } = new AbortController();
   expect(Cancellation.of({ ...request })).toBe(request.signal);
@@ -93,7 +93,7 @@ it('a deadline ends when its time is up, and not before', async () => {
 it.each([
   ['the process was suspended', (clock: ManualClock) => clock.suspend(1_115)],
   ['the event loop was blocked', (clock: ManualClock) => clock.block(1_115)],
-])('a deadline says so if it is over a second and a tenth of itself late because %s', async (_what, stand) => {
+])('a deadline reports that it is late by over a second and a tenth of itself because %s', async (_what, stand) => {
   for (const [limitMs, code] of [[1_100, 'ERR_STOOD_STILL'] as const, [1_200, 'ETIMEDOUT'] as const]) {
     const clock = new ManualClock();
     const deadline = new Deadline(clock, limitMs, undefined);

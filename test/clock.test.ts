@@ -17,7 +17,7 @@ import { seeded } from './helpers/seeded.mjs';
 
 const DAY_MS = 86_400_000;
 
-it('the timeline never runs slower than either clock, and never takes a life for shorter than it was', () => {
+it('the timeline never runs slower than either clock, and never counts a past interval as shorter', () => {
   const random = seeded(11);
   const clock = { wallMs: 1_000_000, monotonicMs: 0 };
   const time = new Time({ now: () => clock.wallMs, monotonic: () => clock.monotonicMs });
@@ -125,13 +125,13 @@ describe('a timer', () => {
   });
 });
 
-it('a moment to come is told by the wall clock, never early, and never before now', () => {
+it('a future time is stated by the wall clock, never early, and never before now', () => {
   expect([5_000, 5_000.1, 6_000, 0].map((ms) => onWallClock(ms, machine()(5_000)))).toEqual([
     ...[1_005_000, 1_005_001, 1_006_000, 1_005_000],
   ]);
 });
 
-describe('work within a time', () => {
+describe('work within a time limit', () => {
   const given = async (clock: Clock, work: Promise<string>) => within(work, 10, clock, 30);
 
   /** What comes of work that never ends: nothing, until it is given up. */
@@ -149,7 +149,7 @@ describe('work within a time', () => {
     expect(seen).toEqual([undefined]);
   };
 
-  it('is given up when the time is up, although the event loop had nothing else to do', async () => {
+  it('is given up when the time is up, although the event loop was idle', async () => {
     const clock = new ManualClock();
     await expectGivenUpAfter10Ms(clock, unfinished(clock));
   });
@@ -175,7 +175,7 @@ describe('work within a time', () => {
     expect(await late).toBeUndefined();
   });
 
-  it('is given the same time once more if its limit is late: the process got no CPU time', async () => {
+  it('is given the same time once more if its timer is late: the process got no CPU time', async () => {
     const clock = new ManualClock();
     const seen = unfinished(clock);
     clock.block(10 + MAX_READING_ERROR_MS + 1);
@@ -185,7 +185,7 @@ describe('work within a time', () => {
     await expectGivenUpAfter10Ms(clock, seen);
   });
 
-  it('is given up when the time is up, where the runtime does not say how long it was idle', async () => {
+  it('is given up when the time is up, in a runtime that does not report idle time', async () => {
     onTestFinished(() => void vi.unstubAllGlobals());
     vi.stubGlobal('performance', { now: performance.now.bind(performance) });
     expect(await given(systemClock, new Promise(() => {}))).toBeUndefined();

@@ -9,7 +9,7 @@ import { ModelFleet } from './helpers/model-fleet.ts';
 const endpoint = () => new TokenEndpoint({ baseUrl: 'https://api.example', clientId: 'app', clientSecret: 'secret' });
 
 describe('a decorated source', () => {
-  it('requests tokens by the given function, and keeps all else of a token endpoint, private fields included', async () => {
+  it('requests tokens with the given function, and keeps the rest of a token endpoint, private fields too', async () => {
     const source = endpoint();
     const decorated = decoratedSource(source, async () => ({ token: 'decorated', response: { expires_in: 60 } }));
     const registry = new OwnerTokenRegistry({ source: decorated });

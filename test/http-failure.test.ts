@@ -66,7 +66,7 @@ describe('Retry-After', () => {
     }
   });
 
-  it('is always nothing, or finite and not negative', () => {
+  it('is always undefined, or finite and not negative', () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), fc.integer(), (retryAfter, date, nowMs) => {
         const ms = retryAfterMsOf({ retryAfter, date }, nowMs);

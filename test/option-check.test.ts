@@ -82,7 +82,7 @@ describe('a check of options', () => {
     expect(problemsOf({ colour: 1 })).toEqual([`colour: ${list}`]);
   });
 
-  it('checks options inside options, whose problems are its own', () => {
+  it('includes options inside options, whose problems are its own', () => {
     expect(problemsOf({ inner: 7 })).toEqual(['inner: expected an object']);
     expect(problemsOf({ inner: { dept: 1 } })).toEqual([
       'inner.dept: unknown option; expected one of depth; did you mean depth?',

@@ -119,7 +119,7 @@ describe('a polluted Object.prototype', () => {
     });
   });
 
-  it('opens no other origin: not by options of ownerFetch, and not as that of a source without one', async () => {
+  it('allows no other origin, neither by options of ownerFetch nor for a source without one', async () => {
     const evil = { allowedOrigins: ['https://evil.example'], origin: 'https://evil.example' };
     polluted(evil, () => {
       const registry = new OwnerTokenRegistry({ source, calls: {} });
@@ -128,7 +128,7 @@ describe('a polluted Object.prototype', () => {
     });
   });
 
-  it('does not turn an empty object into a token, an answer of the service into a success, or into a refusal', async () => {
+  it('does not turn an empty object into a token, or an answer of the service into a success or a refusal', async () => {
     const evil = { access_token: 'evil', token: 'evil' };
     polluted(evil, () => {
       expect(() => parseTokenResponse({})).toThrow('access_token is missing');

@@ -19,12 +19,12 @@ it.each([
   expect(originOf(text)).toBe(origin);
 });
 
-describe('where URL.canParse accepts everything, as a hot one of Node 20 does', () => {
+describe('where URL.canParse accepts everything, as in Node 20 once it is hot', () => {
   const INVALID = 'http://a b:c';
   beforeEach(() => void vi.spyOn(URL, 'canParse').mockReturnValue(true));
   afterEach(() => void vi.restoreAllMocks());
 
-  it('an invalid URL is still refused where canParse accepts everything', async () => {
+  it('an invalid URL is still refused', async () => {
     expect([parseUrl(INVALID), parseUrl('//[', 'http://host')]).toEqual([undefined, undefined]);
     const credentials = { clientId: 'id', clientSecret: 'secret' };
     expect(() => new TokenEndpoint({ ...credentials, baseUrl: INVALID })).toThrow(/baseUrl/);

@@ -111,7 +111,7 @@ async function changedBy(names: readonly string[], clean: readonly string[]): Pr
   return at < 0 ? undefined : `${names}: ${found[at]} instead of ${clean[at]}`;
 }
 
-it('no name that the library reads, polluted, changes what a call comes to', async () => {
+it('no name that the library reads changes the outcome of a call if Object.prototype has it', async () => {
   const clean = await all(answers());
   expect(clean).toEqual(expect.arrayContaining(['Bearer t-a true', 'owner_refused owner', 'invalid_response owner']));
   const names = namesRead();

@@ -28,7 +28,7 @@ describe('an access token', () => {
     expect(JSON.stringify({ ...carrying, carrying })).not.toContain('canary');
   });
 
-  it('cannot be cloned without its secret: that throws, whatever holds the token', () => {
+  it('cannot be cloned, alone or inside another object: that throws', () => {
     const { port1, port2 } = new MessageChannel();
     for (const clone of [structuredClone, serialize, (value: unknown) => port1.postMessage(value)]) {
       expect(() => clone({ session: { token } })).toThrow(/could not be cloned/);
@@ -45,7 +45,7 @@ describe('an access token', () => {
     expect(`${token}`).toBe('AccessToken(token_abc)');
   });
 
-  it('is inspected with the options of whoever inspects', () => {
+  it('is inspected with the options of the caller', () => {
     const shown = inspect({ token }, { compact: true, breakLength: Number.POSITIVE_INFINITY });
     expect(shown).toContain("token: AccessToken { tokenType: 'Bearer', issuedAtMs: 1,");
     expect(shown).toContain("fingerprint: 'token_abc'");
@@ -166,7 +166,7 @@ it('what a source returns may be an instance with accessors', () => {
   });
 });
 
-it('what a source returns is read once, so that nothing else is used than was checked', () => {
+it('what a source returns is read once, so that only what was checked is used', () => {
   const reads: string[] = [];
   const changing = new Proxy({} as IssuedToken, {
     get: (_, name) => {

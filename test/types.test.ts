@@ -10,22 +10,22 @@ const SIGNATURES = join(ROOT, 'test/types.test-d.ts');
 const ENTRY_POINTS = pathsBelow('src').filter(isEntryPoint);
 const examples = [...pages().flatMap(examplesOf), ...docCommentExamples()].filter(({ language }) => language === 'ts');
 
-describe('types', () => {
+describe('the types', () => {
   let program: ts.Program;
   beforeAll(() => {
     program = checkedProgram();
   }, 60_000);
 
-  it('the signatures are those of the contract', () => {
+  it('have the signatures of the contract', () => {
     expect(errorsIn(program, SIGNATURES)).toEqual([]);
   }, 60_000);
 
-  it.each(ENTRY_POINTS)('each export of %s has an example', (path) => {
+  it.each(ENTRY_POINTS)('have an example of each export of %s', (path) => {
     expect(withoutExample(program, path)).toEqual([]);
   });
 
   for (const { place, file } of examples) {
-    it(`${place} passes the type check`, () => expect(errorsIn(program, file)).toEqual([]));
+    it(`allow the example in ${place}`, () => expect(errorsIn(program, file)).toEqual([]));
   }
 });
 

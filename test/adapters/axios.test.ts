@@ -103,7 +103,7 @@ describe('axios', () => {
     );
   });
 
-  it('does not give an adapter that is a function a body again that can be read only once', async () => {
+  it('gives an adapter that is a function a one-time body only once', async () => {
     const tokens = new NumberedTokens();
     const call = ownerFetchFor(tokens, 'key', callRules(undefined, rulesOfSource('https://api.example')));
     let sent = 0;
@@ -211,7 +211,7 @@ describe('axios', () => {
   });
 });
 
-describe('an axios instance of all owners', () => {
+describe('a shared axios instance', () => {
   const ORIGIN = 'https://api.example.com';
 
   /** An instance with tokens of its own for each tenant, named in the config of a call. */
@@ -245,7 +245,7 @@ describe('an axios instance of all owners', () => {
     },
   });
 
-  it('a shared axios instance presents the token of the owner named in the config, and none if it names none', async () => {
+  it('presents the token of the owner named in the config, and none without a name', async () => {
     await using service = await ResourceService.start();
     const { client, stop } = shared(twoTenants(), service.origin);
     await client.get('/', as('acme'));
@@ -256,7 +256,7 @@ describe('an axios instance of all owners', () => {
     expect(service.tokens).toEqual(['t1', 't5', undefined, undefined]);
   });
 
-  it('a shared axios instance rejects exactly the token that was sent, and shows interceptors one call', async () => {
+  it('rejects exactly the token that was sent, and shows interceptors one call', async () => {
     await using service = await ResourceService.start(({ token = '' }, response) => {
       response.writeHead(['t2', 't5'].includes(token) ? 200 : 401).end();
     });
@@ -272,7 +272,7 @@ describe('an axios instance of all owners', () => {
     expect([tokens.acme.rejected, tokens.beta.rejected]).toEqual([['t1'], []]);
   });
 
-  it('a shared axios instance leaves no token in a config that interceptors and logs see', async () => {
+  it('leaves no token in a config that interceptors and logs see', async () => {
     await using service = await ResourceService.start((_, response) => response.writeHead(500).end());
     const { client } = shared(twoTenants(), service.origin);
     const error = await failureOf(client.get('/', as('acme')));
@@ -280,8 +280,8 @@ describe('an axios instance of all owners', () => {
     expect(JSON.stringify([error, error.config])).not.toMatch(/Bearer|t1/);
   });
 
-  describe('axios with axios-mock-adapter', () => {
-    it('axios-mock-adapter answers the call and sees its token, and nothing is sent', async () => {
+  describe('with axios-mock-adapter', () => {
+    it('gets its answer from the mock, which sees its token, and sends nothing', async () => {
       const { client } = shared(twoTenants(), ORIGIN);
       const mock = mocking(client);
       mock.onGet('/devices').reply(200, { devices: [] });
@@ -315,8 +315,8 @@ describe('an axios instance of all owners', () => {
     });
   });
 
-  describe('axios with axios-retry', () => {
-    it('axios-retry retries a 503 with the token, and does not count the repetition after a 401 as an attempt', async () => {
+  describe('with axios-retry', () => {
+    it('retries a 503 with the token, and does not count the repetition after a 401 as an attempt', async () => {
       const statuses = [503, 401, 200];
       await using service = await ResourceService.start((_, response) => {
         response.writeHead(statuses.shift() ?? 500).end();
@@ -337,7 +337,7 @@ describe('an axios instance of all owners', () => {
       expect(service.tokens).toEqual(['t1', 't2', 't3', 't4', 't5', 't6']);
     });
 
-    it('axios-retry can distinguish a token that cannot be obtained from a service that cannot be reached', async () => {
+    it('distinguishes a token that cannot be obtained from a service that cannot be reached', async () => {
       const tokens = twoTenants();
       tokens.acme.failure = new OwnerTokenError('owner_refused', 'the service refuses this owner');
       const { client } = shared(tokens, ORIGIN);

@@ -66,7 +66,7 @@ describe('got', () => {
     expect(tokens.rejected).toEqual(['t1', 't2']);
   });
 
-  it('hands its signal on, so that a call that was aborted no longer waits for a token', async () => {
+  it('passes its signal on, so that an aborted call stops waiting for a token', async () => {
     const aborting = new AbortController();
     const signals: unknown[] = [];
     const authorize = async (_url: unknown, _headers: unknown, { signal }: { signal?: AbortSignal } = {}) => {
@@ -110,7 +110,7 @@ describe('got', () => {
     expect(request.options.headers.authorization).toBeUndefined();
   });
 
-  it('reports the answer to a stream, and does not make it again', async () => {
+  it('reports the answer to a stream, and does not repeat the call', async () => {
     await using service = await ResourceService.start(({ path }, response) => {
       response.writeHead(path === '/' ? 200 : 401).end('body');
     });

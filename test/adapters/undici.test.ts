@@ -160,7 +160,7 @@ describe('undici', () => {
     server.close();
   });
 
-  it('sends the token where the origin says, also if the path or the URL object says otherwise', async () => {
+  it('sends the token to the origin option, whatever the path or the URL object says', async () => {
     await using evil = await ResourceService.start();
     await using service = await ResourceService.start();
     const tokens = new NumberedTokens();
@@ -183,7 +183,7 @@ describe('undici', () => {
     expect([service.tokens, evil.connections]).toEqual([['t1'], 0]);
   });
 
-  it('sends no token with a complete URL for a path, which a proxy would follow', async () => {
+  it('sends no token if the path is a complete URL, which a proxy would follow', async () => {
     await using service = await ResourceService.start();
     const dispatcher = dispatcherFor(callFor(new NumberedTokens(), service.origin));
     const options = { origin: service.origin, path: 'http://elsewhere.example/', method: 'GET' } as const;
@@ -191,7 +191,7 @@ describe('undici', () => {
     expect(service.connections).toBe(0);
   });
 
-  it('follows no redirect unchecked, should the redirect interceptor be placed before this one', async () => {
+  it('follows no redirect unchecked, even if the redirect interceptor comes before this one', async () => {
     await using evil = await ResourceService.start();
     await using service = await ResourceService.start((_, response) => {
       response.writeHead(302, { location: evil.origin }).end();

@@ -67,7 +67,7 @@ describe('ownerFetch', () =>
     },
   }));
 
-describe('the token of a call', () => {
+describe('presenting the token', () => {
   it('replaces an Authorization header of the caller, whose objects are left alone', async () => {
     await using service = await ResourceService.start();
     const call = fetchFor(new NumberedTokens(), service.origin);
@@ -83,7 +83,7 @@ describe('the token of a call', () => {
     expect(Object.fromEntries(headers)).toEqual({ authorization: 'Bearer stale', accept: 'text/plain' });
   });
 
-  it('a call fails with source_failed when present() throws, without the message of the error', async () => {
+  it('fails with source_failed if present() throws, without the message of the error', async () => {
     const tokens = new NumberedTokens();
     const present = (token: { value: string }) => {
       throw new Error(`cannot present ${token.value}`);
@@ -94,7 +94,7 @@ describe('the token of a call', () => {
   });
 });
 
-it('ownerFetch calls http and https alone: a blob: URL has the origin of whoever made it', async () => {
+it('ownerFetch calls http and https alone: a blob: URL has the origin of its creator', async () => {
   const origin = 'https://api.example.com';
   const call = fetchFor(new NumberedTokens(), origin);
   for (const url of [`blob:${origin}/1b9d6bcd`, new URL(`blob:${origin}/1b9d6bcd`)]) {
@@ -177,7 +177,7 @@ it('a failure of the network rejects a call as it does with fetch', async () => 
   expect(error).toMatchObject({ message: 'fetch failed', cause: { code: 'ECONNREFUSED' } });
 });
 
-describe('the body', () => {
+describe('a request body', () => {
   const form = new FormData();
   form.append('file', new File(['content'], 'name.txt'));
   form.append('field', 'value');
@@ -190,7 +190,7 @@ describe('the body', () => {
     ['a view of part of a buffer', Buffer.from('a view').subarray(2), 'view'],
     ['FormData', form, expect.stringContaining('filename="name.txt"')],
   ] as const) {
-    it(`a request body is sent again after a 401: ${name}`, async () => {
+    it(`is sent again after a 401: ${name}`, async () => {
       await using service = await accepting('t2');
       const call = fetchFor(new NumberedTokens(), service.origin);
       expect((await call(service.origin, { method: 'POST', body })).status).toBe(200);
@@ -199,7 +199,7 @@ describe('the body', () => {
     });
   }
 
-  it('a request body that is an async generator is not sent again', async () => {
+  it('that is an async generator is not sent again', async () => {
     const body = (async function* () {
       yield new TextEncoder().encode('streamed');
     })();
@@ -209,7 +209,7 @@ describe('the body', () => {
     expect(service.received.map((received) => received.body)).toEqual(['streamed']);
   });
 
-  it('a request sent again has the body, URL and headers from when the call began', async () => {
+  it('is sent again as it was when the call began, as are the URL and the headers', async () => {
     await using service = await ResourceService.start();
     const tokens = new NumberedTokens();
     let open = () => {};
@@ -346,7 +346,7 @@ describe('a look-alike of a Request', () => {
   }
 
   for (const [name, make] of changing) {
-    it(`a Request whose URL changes after the check is sent to the URL that was checked: ${name}`, async () => {
+    it(`whose URL changes after the check is sent to the URL that was checked: ${name}`, async () => {
       await using service = await ResourceService.start();
       await using elsewhere = await ResourceService.start();
       for (const given of [fetch, (input: Request | string | URL, init?: RequestInit) => fetch(urlIn(input), init)]) {
@@ -363,7 +363,7 @@ describe('a look-alike of a Request', () => {
 
   const urlIn = (input: Request | string | URL) => (input instanceof Request ? input.url : input);
 
-  it('the Request class of a package is sent with all its settings, also when sent again', async () => {
+  it('from a package is sent with all its settings, also when sent again', async () => {
     await using service = await accepting('t2');
     const call = fetchFor(new NumberedTokens(), service.origin, { fetch: undici.fetch as never });
     const headers = { 'content-type': 'text/plain', 'x-own': 'yes' };
@@ -411,7 +411,7 @@ describe('redirects', () => {
     expect(tokens.accepted).toEqual(['t1']);
   });
 
-  it('a redirect with a body that does not end is broken off', async () => {
+  it('with a body that does not end are broken off', async () => {
     let brokenOff = () => {};
     const broken = new Promise<void>((resolve) => {
       brokenOff = resolve;
@@ -440,7 +440,7 @@ describe('redirects', () => {
     [307, 'POST', 'POST'],
     [308, 'PUT', 'PUT'],
   ] as const) {
-    it(`a ${status} redirect turns ${method} into ${becomes}, exactly as fetch does`, async () => {
+    it(`of status ${status} turn ${method} into ${becomes}, exactly as fetch does`, async () => {
       await using service = await redirecting(status);
       const body = ['GET', 'HEAD'].includes(method) ? {} : { body: 'text' };
       const init = { method, ...body, headers: { 'content-language': 'en', 'x-own': 'yes', cookie: 'a=b' } };
@@ -489,7 +489,7 @@ describe('redirects', () => {
     }
   });
 
-  it('a redirect chain is resumed at the hop that refused the token, not from the start', async () => {
+  it('are resumed at the hop that refused the token, not from the start', async () => {
     await using service = await ResourceService.start(({ path, token }, response) => {
       if (path === '/orders') response.writeHead(303, { location: '/orders/1' }).end();
       else response.writeHead(token === 't2' ? 200 : 401).end();
@@ -503,7 +503,7 @@ describe('redirects', () => {
     ]);
   });
 
-  it('a redirect without a location is returned, and one to an invalid URL fails', async () => {
+  it('without a location are returned, and those to an invalid URL fail', async () => {
     const locations = [undefined, 'http://'];
     await using service = await ResourceService.start((_, response, index) => {
       const location = locations[index];
@@ -525,7 +525,7 @@ describe('redirects', () => {
     return { fetch: redirects, sent };
   }
 
-  it('from https to http are never followed, whether or not the origin is allowed, nor after one that led away', async () => {
+  it('from https to http are never followed, even to an allowed origin or after one that led away', async () => {
     const origin = 'https://api.example.com';
     for (const targets of [['http://api.example.com'], ['https://files.example', 'http://files.example']]) {
       const { fetch, sent } = along(...targets);
@@ -538,7 +538,7 @@ describe('redirects', () => {
     }
   });
 
-  it('that lead away carry no header that holds the token, whoever has set it', async () => {
+  it('that lead away carry no header that holds the token, not even one of the caller', async () => {
     const { fetch, sent } = along('https://files.example');
     const present = (token: { value: string }, headers: Headers) => headers.append('x-tokens', token.value);
     const call = fetchFor(new NumberedTokens(), 'https://api.example.com', { fetch, present });
@@ -595,7 +595,7 @@ describe("the caller's signal", () => {
     }
   });
 
-  it('a signal that is already aborted rejects at once, and null beside a Request lifts the one of the Request', async () => {
+  it('rejects at once if it is already aborted; null beside a Request replaces that of the Request', async () => {
     await using service = await ResourceService.start();
     const call = fetchFor(new NumberedTokens(), service.origin);
     const signal = AbortSignal.abort(reason);

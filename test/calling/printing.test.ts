@@ -11,7 +11,7 @@ it('prints an object by the name of its class, however it is printed', () => {
   expect([inspect(holder, { showHidden: true }), JSON.stringify(holder)]).toEqual(['[Holder]', '"[Holder]"']);
 });
 
-it('prints an object without a prototype as one, and leaves alone what is no object', () => {
+it('prints an object without a prototype as such, and leaves other values alone', () => {
   const bare = Object.assign(Object.create(null), { authorization: 'Bearer secret' });
   printNameOnly(bare);
   expect(JSON.stringify(bare)).toBe('"[Object]"');

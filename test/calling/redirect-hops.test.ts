@@ -10,7 +10,7 @@ it('the first hop takes settings from an object without a prototype', () => {
   expect(firstHop('https://a.example/', bare).method).toBe('PUT');
 });
 
-it('an unwanted answer that is a Node stream, as some fetches give, is destroyed', () => {
+it('an unwanted answer that is a Node stream, as in some fetch packages, is destroyed', () => {
   const body = Readable.from(['x']);
   discard({ body } as unknown as Response);
   expect(body.destroyed).toBe(true);

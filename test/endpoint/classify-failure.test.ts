@@ -78,7 +78,7 @@ it.each([
   [599, UNAVAILABLE],
   [600, UNAVAILABLE],
   [999, UNAVAILABLE],
-])('an answer of %i without a code has a reading of its own', (status, expected) => {
+])('an answer of %i without a code is classified by its status', (status, expected) => {
   expect(classified({ status })).toEqual(expected);
   expect(classified({ status, body: { error: 'Not Found' } })).toEqual(expected);
 });
@@ -105,7 +105,7 @@ it('an answer of 404 without a code may mean that the address is wrong', () => {
   expect(errorFor({ status: 404, body: { error: 'invalid_grant' } }).message).not.toContain('baseUrl');
 });
 
-it('an answer of 429 is a rate limit and of 5xx an outage, whatever code it brings', () => {
+it('an answer of 429 is a rate limit and of 5xx an outage, whatever its code', () => {
   expect(classified({ status: 429, body: { error: 'invalid_client' } })).toEqual([
     ...['rate_limited', 'endpoint', false],
   ]);
@@ -149,7 +149,7 @@ describe('a refusal of credentials with white space', () => {
     }
   });
 
-  it('a refusal of credentials without white space says nothing of it, nor does a failure that is no refusal', () => {
+  it('a refusal of credentials without white space does not mention it, nor does a failure that is no refusal', () => {
     expect(messageFor(good)).not.toContain('white space');
     for (const failed of [
       { status: 503 },
@@ -162,7 +162,7 @@ describe('a refusal of credentials with white space', () => {
   });
 });
 
-it('an answer of 405 goes by its code where it brings one', () => {
+it('an answer of 405 is classified by its code if it has one', () => {
   expect(classified({ status: 405, body: { error: 'invalid_grant' } })).toEqual(['owner_refused', 'owner', false]);
 });
 
@@ -224,7 +224,7 @@ it.each([
   expect(classified(failed, { classifyFailure: () => scope })).toEqual([code, scope, true]);
 });
 
-it('classifyFailure that throws, or says what is no scope, is a failure of the user’s own', () => {
+it('classifyFailure that throws, or returns anything but a scope, is source_failed', () => {
   const boom = () => {
     throw new RangeError('secret words');
   };
@@ -243,14 +243,14 @@ it.each([[null], ['invalid_grant'], [[]], [{}], [{ error: 7 }], [{ error: 'Inval
   },
 );
 
-it('the OAuth code is dropped where it may be an echo of what was sent, in whole, in part, or within more', () => {
+it('the OAuth code is dropped if it may echo what was sent, in whole, in part or inside a longer text', () => {
   for (const error of ['correct_horse_battery', 'horse_battery', 'bad_correct_horse_battery', 'horse']) {
     expect(oauthErrorOf({ error }, new SentValues(['id', 'Correct_Horse_Battery']))).toBeUndefined();
   }
   expect(oauthErrorOf({ error: 'key_revoked' }, new SentValues(['Correct_Horse_Battery']))).toBe('key_revoked');
 });
 
-it('the OAuth code is kept where it is a word of the standard, whatever was sent', () => {
+it('the OAuth code is kept if it is one of the standard, whatever was sent', () => {
   expect(oauthErrorOf({ error: 'invalid_client' }, new SentValues(['client', 'a', 'my_invalid_client_key']))).toBe(
     'invalid_client',
   );
@@ -267,7 +267,7 @@ describe('the description', () => {
     for (const none of ['', '\n', 7, {}, undefined]) expect(shownOf(none)).toBeUndefined();
   });
 
-  it('is compared with what was sent as far as it is shown, and a little further', () => {
+  it('is compared with what was sent up to a little beyond the part that is shown', () => {
     const key = 'k-0123456789abcdef';
     expect(shownOf(`${'x'.repeat(290)} ${key}`, [key])).toBeUndefined();
     expect(shownOf(`${'x'.repeat(300)}${key}`, [key])).toBeUndefined();
@@ -288,7 +288,7 @@ describe('the description', () => {
   });
 });
 
-it('the error holds facts alone: time, status, code, wait; and of the cause nothing that it said', () => {
+it('the error holds only facts (time, status, code, wait), and no text of its cause', () => {
   const error = errorFor({ status: 200, error: errorWith('ECONNRESET'), body: { a: 'secret' }, retryAfter: '3' });
   expect(error).toMatchObject({ failedAtMs: NOW_MS, status: 200, retryAfterMs: 3_000 });
   expect(error.errorDescription).toBeUndefined();

@@ -26,7 +26,7 @@ describe('a text repeats what was sent', () => {
     expect(repeatsSent(`you sent ${echo}, which is wrong`, ['id', SECRET])).toBe(true);
   });
 
-  it('a text repeats a short value only if that is one of its words', () => {
+  it('if a short value is one of its words, not a part of one', () => {
     expect(repeatsSent('no owner 4711', ['4711'])).toBe(true);
     expect(repeatsSent('(K-7)', ['7'])).toBe(true);
     expect(repeatsSent('no owner (K-7).', ['K-7'])).toBe(true);
@@ -36,7 +36,7 @@ describe('a text repeats what was sent', () => {
     expect(repeatsSent('invalid', ['id', 'a'])).toBe(false);
   });
 
-  it('a text that has only ordinary words in common with what was sent does not repeat it', () => {
+  it('but not if they have only ordinary words in common', () => {
     expect(repeatsSent('the client secret is wrong', [SECRET, 'my-client', 'secrets'])).toBe(false);
     expect(repeatsSent('anything', [])).toBe(false);
   });
@@ -59,7 +59,7 @@ describe('a text hides what was sent', () => {
     expect(sent.areHiddenIn(`you sent ${echo}, which is wrong`)).toBe(true);
   });
 
-  it('an ordinary text hides nothing, and a short value is not looked for in what it decodes to', () => {
+  it('but not if it is ordinary, and a short value is not looked for in what it decodes to', () => {
     const text =
       'AADSTS7000215: Invalid client secret provided. Trace ID: 6f1c7b0e-aa01-4f0c-8b41-1c6a6d7f2a00 100% &#33;';
     expect(new SentValues(['id', SECRET]).areHiddenIn(text)).toBe(false);

@@ -41,7 +41,7 @@ function streamOf(...parts: unknown[]): { stream: ReadableStream; letGo: Promise
   return { stream, letGo };
 }
 
-it('the request is one POST with the body, that neither follows redirects nor is cached', async () => {
+it('the request is one POST with the body, which follows no redirect and is not cached', async () => {
   let seen: RequestInit | undefined;
   await post(
     answering((init) => {
@@ -62,7 +62,7 @@ it('an answer may be as long as the cap, once it is decoded', async () => {
   expect((await post(fetch)).body).toHaveLength(1_000);
 });
 
-it('an answer whose body is not bytes is refused, and let go of', async () => {
+it('an answer whose body is not bytes is refused, and its stream is cancelled', async () => {
   const { stream, letGo } = streamOf('text');
   const received = await post(answering(() => new Response(stream)));
   expect(received.error).toBeInstanceOf(Error);
@@ -94,7 +94,7 @@ it('a fetch that fails is reported, whether it rejects, throws or gives no respo
   expect((await post(none)).error).toBeInstanceOf(TypeError);
 });
 
-it('an abort never takes for whole what a fetch deaf to it had begun, and lets go of that', async () => {
+it('an abort cancels the body of a fetch that ignores it, and never takes the part it got for the whole', async () => {
   const controller = new AbortController();
   const { stream, letGo } = streamOf(Buffer.from('{"begun":'));
   const pending = post(
@@ -109,7 +109,7 @@ it('an abort never takes for whole what a fetch deaf to it had begun, and lets g
   await letGo;
 });
 
-it('an abort lets go of an answer that a fetch deaf to it brings afterwards', async () => {
+it('an abort cancels an answer that a fetch that ignores it returns afterwards', async () => {
   const controller = new AbortController();
   const { stream, letGo } = streamOf();
   let bring!: (response: Response) => void;
@@ -136,7 +136,7 @@ describe('a proxy that requires authentication', () => {
       }),
     });
 
-  it('shows as status 407, and no other refusal of a proxy as an answer of the service', async () => {
+  it('is reported as status 407, and no other refusal by a proxy as an answer of the service', async () => {
     expect((await post(rejecting(refused(407)))).status).toBe(407);
     expect((await post(rejecting(refused(403)))).status).toBeUndefined();
   });

@@ -130,13 +130,13 @@ describe('an answer', () => {
     expect(second.body?.toString()).toBe('to the end');
   });
 
-  it('the second of two answers to one request counts neither for that nor for the next request', async () => {
+  it('that is the second to one request counts neither for that nor for the next', async () => {
     const one = (body: string) => head(200, { 'content-length': '3' }) + body;
     expect((await postAndGet(raw(one('own'), one('odd')))).body?.toString()).toBe('own');
     expect((await postAndGet(raw(one('new')))).body?.toString()).toBe('new');
   });
 
-  it('that arrives unasked on an idle connection is nobody’s', async () => {
+  it('that arrives unasked on an idle connection is ignored', async () => {
     const one = (body: string) => head(200, { 'content-length': '3' }) + body;
     await postAndGet(raw(one('own')));
     const idle = service.calls[0]?.socket;
@@ -168,7 +168,7 @@ describe.each(CODINGS)('a body with Content-Encoding "%s"', (coding, encode) => 
     expect((await postAndGet(encoded(Buffer.from('plain text')))).body?.toString()).toBe('plain text');
   });
 
-  it('is taken up to the cap, however badly it packs', async () => {
+  it('is accepted up to the cap, however badly it compresses', async () => {
     const body = randomBytes(1_000);
     expect((await postAndGet(encoded(body))).body).toEqual(body);
   });
@@ -209,7 +209,7 @@ it('a compressed body may end without its checksum, as in fetch', async () => {
   }
 });
 
-it('an agent may throw', async () => {
+it('an agent that throws fails the request', async () => {
   expect(await post({ through: new https.Agent() })).toEqual({ error: expect.any(TypeError) });
 });
 

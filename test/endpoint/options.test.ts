@@ -55,7 +55,7 @@ it.each([
   'http://127.1',
   'http://0x7f000001',
   'http://[::1]:3000',
-])('http without TLS is taken for this machine: %s', (baseUrl) => {
+])('http without TLS is accepted for this machine: %s', (baseUrl) => {
   expect(problemsOf({ baseUrl })).toBeUndefined();
 });
 
@@ -75,7 +75,7 @@ it.each([
   expect(problemsOf({ baseUrl, allowInsecureHttp: true })).toBeUndefined();
 });
 
-it('http without TLS is one problem among others where there are others', () => {
+it('http without TLS is listed among the other problems', () => {
   const expected = { code: 'invalid_options', paths: ['clientId', 'baseUrl'] };
   expect(problemsOf({ baseUrl: 'http://service.example', clientId: '' })).toEqual(expected);
   expect(problemsOf({ baseUrl: 'http://service.example', allowInsecureHttp: 'yes' })?.paths).toEqual([
@@ -106,7 +106,7 @@ describe('options', () => {
     }
   });
 
-  it('agent speaks the protocol of the base URL, and stays away where fetch is given', () => {
+  it('agent must speak the protocol of the base URL, and is refused beside fetch', () => {
     const baseUrl = 'http://127.0.0.1';
     expect(problemsOf({ baseUrl, agent })).toBeUndefined();
     expect(problemsOf({ baseUrl, agent: new https.Agent() })?.paths).toEqual(['agent']);

@@ -132,7 +132,7 @@ describe('the shape of the request', () => {
     expect(error).toMatchObject({ code: 'source_failed', message: expect.stringMatching(/^tokenRequest .*path: /) });
   });
 
-  it('that throws is source_failed without what it said; one of our errors is passed on', async () => {
+  it('that throws is source_failed without its message; one of our errors is passed on', async () => {
     const throwing = (thrown: Error) => () => {
       throw thrown;
     };
@@ -196,7 +196,7 @@ describe('the issued token', () => {
   });
 });
 
-it('an answer of which parseResponse makes a useless token cannot be used', async () => {
+it('an answer cannot be used if parseResponse makes an unusable token of it', async () => {
   for (const made of [undefined, 'a', {}, { token: 7 }, { token: 'a b' }, { token: 'a', tokenType: 7 }]) {
     answer(200, {});
     const parseResponse = () => made as unknown as { token: string };
@@ -206,7 +206,7 @@ it('an answer of which parseResponse makes a useless token cannot be used', asyn
   }
 });
 
-it('a refusal is shown to classifyFailure with the parsed body, or its text, and goes by its word', async () => {
+it('a refusal is passed to classifyFailure with the parsed body, or its text, and gets the scope it returns', async () => {
   const seen: EndpointFailure[] = [];
   const classifyFailure = (failed: EndpointFailure) => {
     seen.push(failed);
@@ -225,12 +225,12 @@ it('a refusal is shown to classifyFailure with the parsed body, or its text, and
   ]);
 });
 
-describe('a function of the user’s that fails', () => {
+describe('a user function that fails', () => {
   const boom = () => {
     throw new RangeError('the-secret');
   };
 
-  it('parseResponse that throws is source_failed, unless it threw one of our errors', async () => {
+  it('is source_failed if parseResponse throws, unless it threw one of our errors', async () => {
     answer(200, {});
     const error = await failureOf(endpoint({ parseResponse: boom }).requestToken('key'));
     expect(error).toMatchObject({ code: 'source_failed', failureScope: 'owner', cause: { name: 'RangeError' } });
@@ -249,7 +249,7 @@ describe('a function of the user’s that fails', () => {
     ['gives an empty string', async () => '', 'returned an empty string (is its environment variable set?)'],
     ['gives no string', () => ({ secret: 'x' }), 'did not return a string'],
   ])(
-    'clientSecret that %s is source_failed, which speaks of the client, and nothing is sent',
+    'is source_failed about the client, and nothing is sent, if clientSecret %s',
     async (_what, clientSecret, problem) => {
       const made = endpoint({ clientSecret: clientSecret as () => string });
       for (const call of [made.requestToken('key'), made.identity()]) {
@@ -260,7 +260,7 @@ describe('a function of the user’s that fails', () => {
     },
   );
 
-  it('clientSecret that hangs is source_failed at the deadline', async () => {
+  it('is source_failed at the deadline if clientSecret hangs', async () => {
     const clock = new ManualClock();
     const made = endpoint({ clock, clientSecret: () => new Promise<string>(() => {}), timeoutMs: 500 });
     for (const call of [made.requestToken('key'), made.identity()]) {
@@ -289,7 +289,7 @@ it('identity is the same for the same service and client, and another for any ot
   expect(new Set(all).size).toBe(all.length);
 });
 
-it('identity tells requests of different shapes apart, and equal ones not', async () => {
+it('identity differs for requests of different shapes, and is the same for equal ones', async () => {
   const shapes: Partial<TokenEndpointOptions>[] = [
     ...[jsonRequest, formRequest, basicAuthRequest].flatMap((shape) => [
       { tokenRequest: shape() },
@@ -346,7 +346,7 @@ it('an answer that came whole counts, though the signal was aborted in the same 
   expect(await failureOf(call)).toMatchObject({ code: 'invalid_response', status: 204 });
 });
 
-it('a given fetch that throws one of our errors is taken at its word; any other is a broken connection', async () => {
+it('an error of ours from a given fetch is passed on; any other is a broken connection', async () => {
   const own = new OwnerTokenError('rate_limited', 'mine', { retryAfterMs: 5_000 });
   const throwing = (error: unknown) => endpoint({ fetch: () => Promise.reject(error) });
   expect(await failureOf(throwing(own).requestToken('key'))).toBe(own);

@@ -122,7 +122,7 @@ describe('options of a shape', () => {
     [{ extra: { audience: 7 } }, /extra: expected an object with a string for each name/],
     [{ extra: ['audience'] }, /extra: expected an object with a string for each name/],
     [{ extra: null }, /extra: expected an object with a string for each name/],
-  ])('a shape refuses the options %j', (options, problem) => {
+  ])('are refused: %j', (options, problem) => {
     for (const shape of [jsonRequest, formRequest, basicAuthRequest]) {
       expect(() => shape(options)).toThrow(expect.objectContaining({ code: 'invalid_options' }));
       expect(() => shape(options)).toThrow(problem);
@@ -130,7 +130,7 @@ describe('options of a shape', () => {
     }
   });
 
-  it('options of the HTTP Basic shape may not name parameters that it does not send', () => {
+  it('may not name parameters that the HTTP Basic shape does not send', () => {
     expect(() => basicAuthRequest({ parameters: { clientId: 'id' } })).toThrow(/parameters\.clientId: unknown option/);
   });
 });
@@ -244,6 +244,6 @@ it.each<[TokenRequestParts, string[]]>([
   [{ body: new URLSearchParams('grant_type=client_credentials&a=x+y&b=') }, ['x y']],
   [{ body: 'a=x', headers: { 'content-type': 'application/x-www-form-urlencoded; charset=utf-8' } }, ['x']],
   [{ body: '<a>x</a>', headers: { 'content-type': 'text/xml' } }, ['<a>x</a>']],
-])('what was sent in a body is known, whoever has put it there: %j', (parts, expected) => {
+])('the values in a body count as sent, whatever its format: %j', (parts, expected) => {
   expect(sentIn(checkedRequest(parts))).toEqual(expected);
 });

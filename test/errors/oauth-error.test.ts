@@ -29,7 +29,7 @@ it.each<[unknown, string | undefined]>([
   expect(plainDescription(given)).toBe(expected);
 });
 
-it('an error keeps a description as plain text, also when it is stated again, and has none without one', () => {
+it('an error keeps a description as plain text, also when restated, and has none if none was given', () => {
   const error = new OwnerTokenError('owner_refused', 'no', { errorDescription: 'The contract\nhas ended.' });
   expect(error.errorDescription).toBe('The contract has ended.');
   expect(JSON.parse(JSON.stringify(error))).toMatchObject({ errorDescription: 'The contract has ended.' });

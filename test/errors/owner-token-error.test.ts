@@ -34,7 +34,7 @@ describe('the meaning of a code', () => {
     expect(OwnerTokenError.escalationOf(error)).toEqual({ scope, isGiven: false });
   });
 
-  it('is told for every code', () => {
+  it('is known for every code', () => {
     expect(ERROR_CODES).toHaveLength(15);
     for (const code of ERROR_CODES) expect(() => new OwnerTokenError(code, '')).not.toThrow();
   });
@@ -87,7 +87,7 @@ describe('an error', () => {
     expect(bare.cause).toBeUndefined();
   });
 
-  it('drops an OAuth error that looks like none', () => {
+  it('drops a malformed OAuth error', () => {
     expect(new OwnerTokenError('owner_refused', '', { oauthError: CANARY }).oauthError).toBeUndefined();
   });
 
@@ -122,7 +122,7 @@ describe('an error', () => {
     expect(error).toMatchObject({ oauthError: 'invalid_grant', retryAfterMs: 5_000 });
   });
 
-  it('is whole as JSON, its message included', () => {
+  it('is complete as JSON, with its message', () => {
     const shown = JSON.parse(JSON.stringify(new OwnerTokenError('rate_limited', 'why', facts)));
     expect(shown).toMatchObject({ name: 'OwnerTokenError', code: 'rate_limited', message: 'why', status: 503 });
     expect(JSON.stringify(shown)).not.toContain(CANARY);
@@ -165,7 +165,7 @@ it.each([
   expect(looksLikeOauthError(value)).toBe(false);
 });
 
-it('a scrubbed cause keeps name, code and frames, and nothing that was said', () => {
+it('a scrubbed cause keeps name, code and frames, and no text', () => {
   const thrown = Object.assign(new TypeError(`says ${CANARY}\n    at ${CANARY} (/x.js:1:1)`), { code: 'ECONNRESET' });
   const scrubbed = ScrubbedCause.of(thrown);
   expect(scrubbed).toMatchObject({ name: 'TypeError', code: 'ECONNRESET' });
@@ -197,17 +197,17 @@ it.each([
   ['a message that is not in its stack', { message: CANARY, stack: 'at f (/x.js:1:1)' }],
   ['a stack without a message', { stack: 'at f (/x.js:1:1)' }],
   ['a message without a stack', { message: CANARY }],
-])('a scrubbed cause is an Error and no more, of %s', (_, thrown) => {
+])('a scrubbed cause is a plain Error, of %s', (_, thrown) => {
   expect({ ...ScrubbedCause.of(thrown) }).toEqual({ name: 'Error' });
 });
 
-it('a scrubbed cause takes of a stack only what follows the message and is a frame', () => {
+it('a scrubbed cause takes from a stack only the frames after the message', () => {
   const frames = ['    at a (/a.js:1:2)', `    at ${'x'.repeat(301)}:1:2`, `    ${CANARY}`, '  at /b.js:3:4'];
   const stack = ['Error: why', ...frames].join('\n');
   expect(ScrubbedCause.of({ message: 'why', stack }).frames).toEqual(['at a (/a.js:1:2)', 'at /b.js:3:4']);
 });
 
-it('a scrubbed cause takes no frames of a stack that does not begin with the message: they could be lines of another one', () => {
+it('a scrubbed cause takes no frames from a stack that does not begin with the message: they may be text', () => {
   const frame = `at ${CANARY} (/a.js:1:2)`;
   const framesOf = (message: string, stack: string) => ScrubbedCause.of({ message, stack }).frames;
   expect(framesOf('why', `Error: why it was\n    ${frame}`)).toBeUndefined();
@@ -237,7 +237,7 @@ it('a scrubbed cause keeps eight frames and four causes', () => {
   expect(depth).toBe(4);
 });
 
-it('a scrubbed cause keeps no cause that is no object', () => {
+it('a scrubbed cause keeps only causes that are objects', () => {
   expect(ScrubbedCause.of({ cause: null }).cause).toBeUndefined();
   expect(ScrubbedCause.of({ cause: 'x' }).cause).toBeUndefined();
 });

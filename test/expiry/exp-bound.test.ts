@@ -54,13 +54,13 @@ describe('how long a token lives', () => {
     expect(life(jwt({ iat: 5_000, exp: 9_000 }), 60)).toMatchObject({ lifetimeMs: 60_000, isExpIgnored: true });
   });
 
-  it('is a moment in the second of its exp, also for an owner that was never given a life', () => {
+  it('is a moment in the second of its exp, also for an owner that never got a lifetime', () => {
     const dying = jwt({ iat: 1_000, exp: 1_598 });
     expect(life(dying, undefined)).toMatchObject({ lastMoments: 1 });
     expect(life(dying, undefined).lifetimeMs * 0.95).toBeCloseTo(10);
   });
 
-  it('is a moment when 0 or less is stated after a positive life, twice as long each time, up to 300 s', () => {
+  it('is a moment when 0 or less is stated after a positive lifetime, twice as long each time, up to 300 s', () => {
     expect([0, 1, 2, 7].map((before) => Math.round(life('opaque', 0, before).lifetimeMs * 0.95))).toEqual([
       10, 20, 40, 1_280,
     ]);

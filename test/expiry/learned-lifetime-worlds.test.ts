@@ -67,7 +67,7 @@ const oddAnswers: Record<string, (ageMs: number, random: number) => boolean> = {
   'every call is refused': () => false,
   'tokens that have ended are accepted': () => true,
 };
-describe('odd services', () => {
+describe('in an odd service', () => {
   const phases = [3, 4].map((lifetimes) => ({ lifetimeMs: HOUR_MS, lifetimes }));
   const world = { phases, callsPerLifetime: 100, policyFor: () => learnedLifetime() };
   let alone: WorldCounts[];
@@ -76,7 +76,7 @@ describe('odd services', () => {
     alone = (await run(world)).counts;
   });
 
-  it('a tenth of the owners that live shorter from the very start cost the others at most a tenth more', async () => {
+  it('a tenth of the owners, with shorter lifetimes from the start, costs the others at most a tenth more', async () => {
     const first = {
       ...world,
       phases: [{ lifetimeMs: HOUR_MS, lifetimes: 1 }],

@@ -35,8 +35,8 @@ function endAt(policy: LearnedLifetime, lifetimeMs: number, tokens = 50): void {
   }
 }
 
-describe('what is stated', () => {
-  it('the lifetime stated without evidence is the guess, and more for explorers', () => {
+describe('the stated lifetime', () => {
+  it('is the guess without evidence, and more for explorers', () => {
     const values = stated(learnedLifetime({ guessMs: 2 * MINUTE_MS }));
     const guessed = values.filter((value) => value === 2 * MINUTE_MS);
     const explored = values.filter((value) => value !== 2 * MINUTE_MS);
@@ -46,7 +46,7 @@ describe('what is stated', () => {
     expect(Math.max(...explored)).toBeGreaterThan(HOUR_MS);
   });
 
-  it('the lifetime stated for a token stays the same when asked again, even after evidence', () => {
+  it('stays the same for a token when asked again, even after evidence', () => {
     const policy = learnedLifetime();
     const before = stated(policy);
     endAt(policy, MINUTE_MS);
@@ -54,7 +54,7 @@ describe('what is stated', () => {
     expect(stated(policy, 1000)).not.toEqual(before);
   });
 
-  it('the lifetime stated is remembered for a limited number of tokens', () => {
+  it('is remembered for a limited number of tokens', () => {
     const policy = learnedLifetime({ exploration: 0 });
     stated(policy);
     endAt(policy, MINUTE_MS);
@@ -63,7 +63,7 @@ describe('what is stated', () => {
     expect(policy.lifetimeMs({ token: 'token-99' })).toBeLessThan(MINUTE_MS);
   });
 
-  it('learnedLifetime explores less once the lifetime is known, and pays for each explorer', () => {
+  it('is that of an explorer less often once the lifetime is known, and each explorer costs credit', () => {
     const policy = learnedLifetime();
     endAt(policy, HOUR_MS);
     const before = policy.stats().evidence.explorers;
@@ -71,7 +71,7 @@ describe('what is stated', () => {
     expect(policy.stats().evidence.explorers - before).toBeLessThanOrEqual(2);
   });
 
-  it('learnedLifetime earns new explorers by accepted calls, unless they are made together', () => {
+  it('is that of new explorers after accepted calls, unless they are made together', () => {
     const explorersAfter = (agesMs: (index: number) => number) => {
       const policy = learnedLifetime({ exploration: 0.05 });
       endAt(policy, HOUR_MS);
@@ -109,7 +109,7 @@ describe('exploring', () => {
     return policy;
   }
 
-  it('an unknown lifetime is explored by every second token, from twice the estimate to maxMs, sixteen at once', () => {
+  it('tries an unknown lifetime with every second token, from twice the estimate to maxMs, sixteen at once', () => {
     const policy = learnedLifetime({ maxMs: HOUR_MS });
     const first = explorers(policy, 16).length;
     expect(first).toBeGreaterThan(3);
@@ -122,7 +122,7 @@ describe('exploring', () => {
     expect(policy.stats().evidence.explorers).toBe(16);
   });
 
-  it('a known lifetime is explored by four tokens at once, for one and a half times the estimate', () => {
+  it('tries a known lifetime with four tokens at once, for one and a half times the estimate', () => {
     const policy = policyWithEvidence();
     const factors = explorers(policy, 400);
     expect(factors).toHaveLength(4);
@@ -131,7 +131,7 @@ describe('exploring', () => {
     expect(explorers(policy, 400, START_MS + 1.5 * estimateOf(policy))).toHaveLength(4);
   });
 
-  it('an explorer that is rejected beyond the estimate costs credit', () => {
+  it('costs credit if an explorer is rejected beyond the estimate', () => {
     const policy = policyWithEvidence();
     live(policy, 'long', [], 1.1 * HOUR_MS);
     expect(explorers(policy, 400)).toHaveLength(3);
@@ -139,7 +139,7 @@ describe('exploring', () => {
 });
 
 describe('evidence', () => {
-  it('one long-lived token does not raise the learned lifetime, a second one does', () => {
+  it('of one long-lived token does not raise the learned lifetime, of a second one does', () => {
     const policy = learnedLifetime();
     const before = estimateOf(policy);
     live(policy, 'a', [HOUR_MS]);
@@ -148,7 +148,7 @@ describe('evidence', () => {
     expect(estimateOf(policy)).toBeGreaterThan(before);
   });
 
-  it('the estimate of the learned lifetime stays within minMs and maxMs, whatever ages are reported', () => {
+  it('keeps the estimate within minMs and maxMs, whatever ages are reported', () => {
     const report = fc.record({
       what: fc.constantFrom('accepted' as const, 'rejected' as const),
       owner: fc.integer({ min: 0, max: 9 }).map(String),
@@ -173,7 +173,7 @@ describe('evidence', () => {
     );
   });
 
-  it('an owner weighs the same in the learned lifetime, however many tokens it goes through', () => {
+  it('weighs the same for each owner, however many tokens it goes through', () => {
     const policy = learnedLifetime();
     endAt(policy, HOUR_MS);
     const before = estimateOf(policy);
@@ -188,7 +188,7 @@ describe('evidence', () => {
     expect(estimateOf(policy)).toBeLessThan(before);
   });
 
-  it('a minority whose tokens end early decides for nobody, while the tokens of all others are past that age', () => {
+  it('of a minority whose tokens end early decides for nobody, while all other tokens are past that age', () => {
     const policy = learnedLifetime({ guessMs: HOUR_MS });
     const before = estimateOf(policy);
     const others = Array.from({ length: 90 }, (_, index) => ({ owner: `other ${index}`, token: `long ${index}` }));
@@ -203,14 +203,14 @@ describe('evidence', () => {
     expect(estimateOf(policy)).toBeGreaterThan(0.9 * before);
   });
 
-  it('rejections of tokens that were never accepted are ignored', () => {
+  it('ignores rejections of tokens that were never accepted', () => {
     const policy = learnedLifetime({ guessMs: HOUR_MS });
     for (let index = 0; index < 100; index++) live(policy, `t${index}`, [], 20 * MINUTE_MS);
     expect(policy.stats().evidence).toMatchObject({ endings: 0, ignored: 100 });
     expect(estimateOf(policy)).toBe(HOUR_MS);
   });
 
-  it('tokens revoked all at once, at all ages, hardly move the learned lifetime, and not for long', () => {
+  it('of tokens revoked all at once, at all ages, hardly moves the learned lifetime, and not for long', () => {
     const policy = learnedLifetime();
     endAt(policy, HOUR_MS);
     const before = estimateOf(policy);
@@ -223,7 +223,7 @@ describe('evidence', () => {
     expect(estimateOf(policy)).toBeCloseTo(before, 5);
   });
 
-  it('reports of evidence that come late or twice say no more than the first', () => {
+  it('that comes late or twice says no more than the first', () => {
     const once = learnedLifetime();
     const twice = learnedLifetime();
     for (let index = 0; index < 10; index++) {
@@ -235,7 +235,7 @@ describe('evidence', () => {
     expect(once.stats().evidence.survivals).toBe(20);
   });
 
-  it('a rejected token is not mistaken for the accepted one of the same owner', () => {
+  it('does not mistake a rejected token for the accepted one of the same owner', () => {
     const policy = learnedLifetime();
     live(policy, 'other', [0], 10_000);
     policy.accepted({ owner: 'o', token: 'first', ageMs: MINUTE_MS });
@@ -243,7 +243,7 @@ describe('evidence', () => {
     expect(policy.stats().evidence.ignored).toBe(1);
   });
 
-  it('a token that is rejected several times, by calls made together, ends once', () => {
+  it('counts a token that is rejected several times, by calls made together, once', () => {
     const once = learnedLifetime();
     const often = learnedLifetime();
     live(once, 'a', [0, 20 * MINUTE_MS], 21 * MINUTE_MS);
@@ -252,14 +252,14 @@ describe('evidence', () => {
     expect(often.stats().evidence).toMatchObject({ endings: 1, ignored: 9 });
   });
 
-  it('the bounds in the stats of learnedLifetime stay within minMs and maxMs', () => {
+  it('keeps the bounds in the stats within minMs and maxMs', () => {
     const policy = learnedLifetime({ minMs: 2 * MINUTE_MS, maxMs: 20 * MINUTE_MS });
     endAt(policy, MINUTE_MS);
     expect(policy.stats().betweenMs[0]).toBe(2 * MINUTE_MS);
     expect(estimateOf(policy)).toBe(2 * MINUTE_MS);
   });
 
-  it('learnedLifetime follows the last token of 10,000 owners at most', () => {
+  it('is kept for the last token of 10,000 owners at most', () => {
     const ignoredAfter = (others: number) => {
       const policy = learnedLifetime();
       live(policy, 'first', [0, 10_000]);
@@ -300,7 +300,7 @@ describe('a snapshot', () => {
     ['scores in text', (good) => ({ ...good, scores: 'many' })],
     ['scores over the best', (good) => ({ ...good, scores: good.scores.map(() => 1) })],
     ['scores that are none', (good) => ({ ...good, scores: good.scores.map(() => null) })],
-  ])('a spoiled snapshot is refused: %s', (_, spoil) => {
+  ])('is refused if it is spoiled: %s', (_, spoil) => {
     const snapshot = spoil(learnedLifetime().snapshot()) as never;
     expect(problemsOf({ snapshot })).toContain('snapshot: expected what snapshot() returned');
   });

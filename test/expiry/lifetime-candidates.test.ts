@@ -88,7 +88,7 @@ it('candidate lifetimes are not possible at 5 below the best', () => {
   expect(new Candidates(1000, scores)).toMatchObject({ lowestMs: 2_000, highestMs: 4_000 });
 });
 
-it('candidate lifetimes tell how much of the likelihood is near a given one', () => {
+it('candidate lifetimes give the share of the likelihood near a given one', () => {
   const candidates = level();
   expect(candidates.likelihoodNear(HOUR_MS)).toBeCloseTo(3 / 227, 10);
   expect(candidates.likelihoodNear(1000)).toBeCloseTo(2 / 227, 10);
@@ -97,7 +97,7 @@ it('candidate lifetimes tell how much of the likelihood is near a given one', ()
   expect(candidates.likelihoodNear(2 * HOUR_MS)).toBeLessThan(0.01);
 });
 
-it('candidate lifetimes take ages off the scale as its ends', () => {
+it('candidate lifetimes count ages off the scale as its ends', () => {
   const candidates = level();
   candidates.outlived(0, Number.POSITIVE_INFINITY, 1);
   candidates.outlived(0, Number.POSITIVE_INFINITY, 1);

@@ -12,7 +12,7 @@ it.each([
   [3_600_000, 3_600_000],
   [MAX_LIFETIME_MS, MAX_LIFETIME_MS],
   [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY],
-])('assessLifetime takes %d at its word', (value, lifetimeMs) => {
+])('assessLifetime takes %d as stated', (value, lifetimeMs) => {
   expect(assessLifetime(value)).toEqual({ lifetimeMs });
 });
 
@@ -63,7 +63,7 @@ describe('planLife', () => {
   const plan = (lifetimeMs: number, drawn = 0.5, refreshWindow: [number, number] = [0.6, 0.8]) =>
     planLife({ requestedAtMs: NOW_MS, lifetimeMs, refreshWindow, random: () => drawn });
 
-  it('E2: planLife keeps a margin of 5 %, and of no more than 10 s', () => {
+  it('E2: keeps a margin of 5 %, and of no more than 10 s', () => {
     expect(plan(1000).expiresAtMs).toBe(NOW_MS + 950);
     expect(plan(5000).expiresAtMs).toBe(NOW_MS + 4750);
     expect(plan(60_000).expiresAtMs).toBe(NOW_MS + 57_000);
@@ -87,7 +87,7 @@ describe('planLife', () => {
     expect(plan(1000, 0.9, [0.9, 1])).toEqual({ refreshAtMs: NOW_MS + 950, expiresAtMs: NOW_MS + 950 });
   });
 
-  it('a refresh hint ends the refresh window and shortens it in proportion, and never delays a refresh', () => {
+  it('ends the refresh window at a refresh hint, shortens it in proportion, and never delays a refresh', () => {
     const hinted = (refreshAfterMs: number, drawn: number, lifetimeMs = 100_000) =>
       planLife({ requestedAtMs: 0, lifetimeMs, refreshAfterMs, refreshWindow: [0.6, 0.8], random: () => drawn });
     expect(hinted(40_000, 0)).toEqual({ refreshAtMs: 30_000, expiresAtMs: 95_000 });
@@ -97,7 +97,7 @@ describe('planLife', () => {
     expect(hinted(40_000, 0, Infinity)).toEqual({ refreshAtMs: 30_000, expiresAtMs: Infinity });
   });
 
-  it('a token kept until rejected has neither a refresh point nor an end', () => {
+  it('gives a token that is kept until rejected neither a refresh point nor an end', () => {
     for (const drawn of [0, 0.5]) {
       expect(plan(Number.POSITIVE_INFINITY, drawn)).toEqual({
         refreshAtMs: Number.POSITIVE_INFINITY,
@@ -106,7 +106,7 @@ describe('planLife', () => {
     }
   });
 
-  it('E3: the refresh point and the end of a token are in order, whenever the answer came', () => {
+  it('E3: keeps the refresh point and the end of a token in order, whenever the answer came', () => {
     const share = fc.double({ min: 0, max: 1, noNaN: true });
     const lifetime = fc.double({ min: 1, max: MAX_LIFETIME_MS, noNaN: true });
     fc.assert(

@@ -75,7 +75,7 @@ describe('expiresIn', () => {
     }
   });
 
-  it('a refresh hint in the response can only make a refresh earlier, and never within a second', () => {
+  it('lets a refresh hint in the response only make a refresh earlier, and never within a second', () => {
     fc.assert(
       fc.property(fc.oneof(fc.anything(), fc.double(), fc.string()), (hint) => {
         const response = { expires_in: 3600, refresh_in: hint };
@@ -110,20 +110,20 @@ describe('expiresIn', () => {
   });
 });
 
-describe('E5: what a JWT says of itself', () => {
+describe('E5: jwtExp', () => {
   const lifetimeOf = (token: string) => jwtExp().lifetimeMs({ token, requestedAtMs: NOW_MS });
 
-  it('E5: jwtExp states exp − iat, whatever our clock says', () => {
+  it('states exp − iat, whatever our clock says', () => {
     expect(lifetimeOf(jwt({ iat: NOW_S - 9000, exp: NOW_S - 5400 }))).toBe(3_600_000);
     expect(lifetimeOf(jwt({ iat: 1000.25, exp: 1001 }))).toBe(750);
   });
 
-  it('E5: jwtExp counts from the request without a readable iat', () => {
+  it('counts from the request without a readable iat', () => {
     expect(lifetimeOf(jwt({ exp: NOW_S + 60 }))).toBe(60_000);
     expect(lifetimeOf(jwt({ exp: NOW_S + 60, iat: 'yesterday' }))).toBe(60_000);
   });
 
-  it('E5: jwtExp counts from the service’s time without a readable iat, unless that is not before exp', () => {
+  it('counts from the service’s time without a readable iat, unless that is not before exp', () => {
     const lifetimeAt = (serviceTimeMs: number, claims: object) =>
       jwtExp().lifetimeMs({ token: jwt(claims), requestedAtMs: NOW_MS, serviceTimeMs });
     for (const offMs of [-86_400_000, -60_000, 60_000, 86_400_000]) {
@@ -133,14 +133,14 @@ describe('E5: what a JWT says of itself', () => {
     expect(lifetimeAt(NOW_MS, { iat: NOW_S - 60, exp: NOW_S + 60 })).toBe(120_000);
   });
 
-  it('E5: jwtExp counts from now when asked outside a registry', () => {
+  it('counts from now when asked outside a registry', () => {
     const leastMs = Date.now();
     const nowMs = 4e12 - (jwtExp().lifetimeMs({ token: jwt({ exp: 4e9 }) }) as number);
     expect(nowMs).toBeGreaterThanOrEqual(leastMs);
     expect(nowMs).toBeLessThanOrEqual(Date.now());
   });
 
-  it('E5: jwtExp passes on an exp before its iat, so that it can be reported', () => {
+  it('passes on an exp before its iat, so that it can be reported', () => {
     expect(assessLifetime(lifetimeOf(jwt({ iat: 2000, exp: 1000 }))).problem).toBe('not_positive');
   });
 });
@@ -161,7 +161,7 @@ describe('fixedLifetime and untilRejected', () => {
     { lifetimeMs: 60_000 },
     undefined,
     null,
-  ])('fixedLifetime refuses %j', (ms) => {
+  ])('refuse %j as a fixed lifetime', (ms) => {
     expect(codeOf(() => fixedLifetime(ms as number))).toBe('invalid_options');
     expect(() => fixedLifetime(ms as number)).toThrow(
       'fixedLifetime: expected milliseconds, over 0 and up to ten years',

@@ -176,8 +176,8 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, raw }: 
     }
   });
 
-  describe('redirects', () => {
-    it('carries the token along redirects to allowed origins', async () => {
+  describe('along redirects', () => {
+    it('carries the token to allowed origins', async () => {
       await using target = await ResourceService.start();
       await using service = await ResourceService.start((_, response) => {
         response.writeHead(302, { location: `${target.origin}/end` }).end();
@@ -252,7 +252,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, raw }: 
     });
   });
 
-  describe('odd addresses', () => {
+  describe('with odd addresses', () => {
     /** In two headers, because a client may drop `Authorization` by itself. */
     const present = (token: { value: string }, headers: Headers) => {
       headers.set('authorization', `Bearer ${token.value}`);
@@ -260,7 +260,7 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, raw }: 
     };
 
     for (const way of ['as the address of a call', 'as the target of a redirect'] as const) {
-      it(`sends no token to a server that is not allowed, with several hundred odd addresses ${way}`, async () => {
+      it(`sends no token to servers that are not allowed: several hundred ${way}`, async () => {
         await using evil = await WatchedServer.start();
         const addresses: string[] = [];
         await using good = await WatchedServer.start((path) => {
