@@ -80,7 +80,7 @@ function selectorsIn(query: string): [text: string, matches: (series: Series) =>
   });
 }
 
-describe('the files of docs/monitoring', () => {
+describe('in docs/monitoring', () => {
   const scrapes: Record<string, Series[]> = {};
   const source: TokenSource = {
     async requestToken(accessKey) {
@@ -129,7 +129,7 @@ describe('the files of docs/monitoring', () => {
     }
   });
 
-  it('show every metric on the dashboard', () => {
+  it('the dashboard shows every metric', () => {
     const selectors = QUERIES.filter(([name]) => name.startsWith('the panel')).flatMap(([, query]) =>
       selectorsIn(query),
     );
@@ -141,7 +141,7 @@ describe('the files of docs/monitoring', () => {
     expect(missing).toEqual([]);
   });
 
-  it('the dashboard gives each panel an id and a place of its own, and reads all from the data source that the user chooses', () => {
+  it('each panel of the dashboard has its own id and place, and reads from the data source that the user chooses', () => {
     const { uid, schemaVersion, templating, panels } = JSON.parse(dashboard);
     expect([typeof uid, typeof schemaVersion]).toEqual(['string', 'number']);
     expect(templating.list.map(({ name }: { name: string }) => name)).toEqual(['datasource', 'registry']);
@@ -157,7 +157,7 @@ describe('the files of docs/monitoring', () => {
     }
   });
 
-  it('the dashboard begins with a row of figures of all replicas, a value for each registry', () => {
+  it('the dashboard begins with a row of figures of all replicas, one value per registry', () => {
     const first = (JSON.parse(dashboard).panels as Panel[]).filter(({ gridPos }) => gridPos.y === 0);
     expect(first.map(({ title }) => title)).toEqual([
       'Replicas',
@@ -172,7 +172,7 @@ describe('the files of docs/monitoring', () => {
     expect(ungrouped).toEqual([]);
   });
 
-  it('the dashboard has a table of all replicas: its queries give one row for each, and each has a column with a name', () => {
+  it('the dashboard has a table of all replicas: one row for each, and a named column for each query', () => {
     const tables = (JSON.parse(dashboard).panels as Panel[]).filter(({ type }) => type === 'table');
     expect(tables.map(({ title }) => title)).toEqual(['Replicas, one row each']);
     const [{ targets = [], transformations = [] } = {} as Panel] = tables;
@@ -203,7 +203,7 @@ describe('the files of docs/monitoring', () => {
     });
   });
 
-  it('link each alert to a heading of the runbooks that says what it means, where to look, what to do and when it is over', () => {
+  it('each alert links to a runbook that says what it means, where to look, what to do and when it is over', () => {
     const alerts = [...rules.matchAll(/- alert: (\w+)[\s\S]*?runbook_url: (\S+)/g)].map(([, alert, url]) => ({
       alert,
       url,
@@ -266,7 +266,7 @@ describe('alert-rules.yaml', () => {
   it.skipIf(noPromtool).each([
     ['check', join(ROOT, 'docs/monitoring/prometheus-alerts.yaml')],
     ['test', INCIDENTS],
-  ])('promtool %s rules succeeds for alert-rules.yaml', (command, file) => {
+  ])('passes promtool %s rules', (command, file) => {
     const { status, stdout, stderr } = promtool(command, 'rules', file);
     expect({ status, output: stdout + stderr }).toEqual({ status: 0, output: expect.stringContaining('SUCCESS') });
   });

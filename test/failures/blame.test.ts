@@ -161,7 +161,7 @@ describe('while the circuit is closed', () => {
     ['a canary', (story) => story.asked('x')],
     ['a missing canary', (story) => story.asked(undefined)],
     ['the end of a pause', (story) => story.is({ kind: 'due', isAwaited: false })],
-  ])('%s of a circuit that has closed since changes nothing', (_, event) => {
+  ])('%s from before it closed changes nothing', (_, event) => {
     const story = known();
     const before = structuredClone(story.blame);
     expect(event(story).wantsCanary).toBe(false);
@@ -182,12 +182,12 @@ describe('while the circuit is closed', () => {
   });
 });
 
-describe('a check by canaries', () => {
-  it('no other request may start during a check', () => {
+describe('during a check by canaries', () => {
+  it('no other request may start', () => {
     expect(mayStart(checking().blame)).toBe(false);
   });
 
-  it('begins anew each time: no canary of an earlier check counts', () => {
+  it('no canary of an earlier check counts', () => {
     const story = checking().trialFails('y').asked('x').succeeds('z');
     story.nowMs = 5_000;
     story.fails('def');
@@ -253,7 +253,7 @@ describe('a check by canaries', () => {
       ['checking', '', 0, false],
     ],
     ['if more owners fail, nothing changes', () => checking().fails('ef'), ['checking', '', 0, false]],
-  ])('in a check, %s', (_, story, view) => {
+  ])('%s', (_, story, view) => {
     expect(story().view).toEqual(view);
   });
 
@@ -274,20 +274,20 @@ describe('a check by canaries', () => {
   });
 });
 
-describe('an open circuit', () => {
+describe('while the circuit is open', () => {
   const due = (story: Story, isAwaited = true) => story.is({ kind: 'due', isAwaited });
 
-  it('once the circuit is open, the canaries of the check may be asked again at once, but those of a trial only once no other is free', () => {
+  it('the canaries of the check may be asked again at once, those of a trial only once no other is free', () => {
     expect(open().facts.asked).toEqual([]);
     expect(due(open()).asked('y').trialFails('y').facts.asked).toEqual(['y']);
   });
 
-  it('refuses calls if its pause lasts longer than a second; others may wait', () => {
+  it('calls are refused if its pause lasts longer than a second, and may wait otherwise', () => {
     const { blame } = open(REFUSED);
     expect([-1, 0, 1].map((nowMs) => refusingCircuit(blame, nowMs)?.scope)).toEqual(['client', undefined, undefined]);
   });
 
-  it('while the circuit is open, nothing may start until its pause is over, and then only one trial', () => {
+  it('nothing may start until its pause is over, and then only one trial', () => {
     const story = openAtStart();
     expect([mayStart(story.blame), trialDueAtMs(story.blame)]).toEqual([false, 500]);
     due(story);
@@ -296,7 +296,7 @@ describe('an open circuit', () => {
     expect([mayStart(story.blame), trialDueAtMs(story.blame)]).toEqual([false, undefined]);
   });
 
-  it('canaries and callers take turns as trials of an open circuit', () => {
+  it('canaries and callers take turns as trials', () => {
     const story = open();
     const wanted: unknown[] = [];
     for (let round = 0; round < 4; round++) {
@@ -312,14 +312,14 @@ describe('an open circuit', () => {
     expect(due(openAtStart(), false).wantsCanary).toBe(false);
   });
 
-  it('further failures of owners leave an open circuit as it is, even one that is put at another scope', () => {
+  it('further failures of owners change nothing, even one that is put at another scope', () => {
     const story = open();
     const before = structuredClone(story.blame);
     story.fails('defg').fails('k', errorWith({ failureScope: 'client' }));
     expect(structuredClone(story.blame)).toEqual(before);
   });
 
-  it('the pause of an open circuit doubles when a canary and a caller have failed, and starts over when the scope changes', () => {
+  it('its pause doubles when a canary and a caller have failed, and starts over when the scope changes', () => {
     const story = open();
     const pausesMs = Array.from({ length: 6 }, () => {
       story.nowMs += 10_000;
@@ -340,7 +340,7 @@ describe('an open circuit', () => {
   it.each([
     ['a success of an earlier request', (story: Story) => story.succeeds('z')],
     ['an answer that concerns only its owner', (story: Story) => story.trialFails('y', REVOKED)],
-  ])('%s closes an open circuit, and the service is trusted for five seconds', (_, end) => {
+  ])('%s closes it, and the service is trusted for five seconds', (_, end) => {
     const story = due(open()).asked('y');
     story.nowMs = 700;
     end(story);
@@ -349,7 +349,7 @@ describe('an open circuit', () => {
     expect(mayStart(story.blame)).toBe(true);
   });
 
-  it('a slow trial refuses calls until its deadline', () => {
+  it('calls behind a slow trial are refused until its deadline', () => {
     const story = due(open()).asked('y').trialHangs();
     expect(story.facts.circuit).toMatchObject({ scope: 'endpoint', count: 1, retryAtMonotonicMs: 9_999 });
   });
@@ -358,24 +358,24 @@ describe('an open circuit', () => {
     ['in the turn of a canary, another one is wanted', 'y', () => open(), true],
     ['in the turn of a caller, the next caller is the trial', 'y', () => due(open()).asked('y').trialFails('y'), false],
     ['before anyone has succeeded, the next caller is the trial', 'a', () => openAtStart(), false],
-  ])('when a trial is dropped %s', (_, owner, told, askCanary) => {
+  ])('a trial is dropped: %s', (_, owner, told, askCanary) => {
     const story = due(told()).asked(owner).is({ kind: 'trialDropped', jitter: 1 });
     expect(story.wantsCanary).toBe(askCanary);
     expect(mayStart(story.blame)).toBe('trial');
   });
 
-  it('a drop of one of two trials leaves the other one in flight', () => {
+  it('dropping one of two trials leaves the other in flight', () => {
     const story = due(open()).asked('y').asked('x').is({ kind: 'trialDropped', jitter: 1 });
     expect([story.wantsCanary, mayStart(story.blame)]).toEqual([false, false]);
   });
 
-  it('all canaries are asked again once none is free; if none still is, the turn is a caller’s', () => {
+  it('all canaries are asked again once none is free; if there is still none, the turn is a caller’s', () => {
     const story = due(due(open()).asked('y').trialFails('y')).asked(undefined);
     expect([story.facts.asked, story.wantsCanary]).toEqual([[], true]);
     expect([story.asked(undefined).wantsCanary, mayStart(story.blame)]).toEqual([false, 'trial']);
   });
 
-  it('resume closes an open circuit, and clears the suspects of a closed one', () => {
+  it('resume closes it, and clears the suspects of a closed one', () => {
     for (const story of [due(open()), known().fails('ab')]) {
       story.is({ kind: 'resumed' });
       expect(story.facts).toMatchObject({ phase: 'closed', suspects: [] });

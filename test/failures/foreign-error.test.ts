@@ -86,19 +86,19 @@ async function read(client: string, answer: Answer, { url = service.url, timeout
 const READS_BODIES = Object.keys(CLIENTS).filter((client) => client !== 'ky');
 
 describe.each(Object.keys(CLIENTS))('an error of %s', (client) => {
-  it('that tells of an outage is one, with its Retry-After', async () => {
+  it('that shows an outage counts as one, with its Retry-After', async () => {
     for (const code of [500, 503]) {
       const error = await read(client, json(code, { error: 'server_error' }, { 'Retry-After': '7' }));
       expect(error).toMatchObject({ code: 'endpoint_unavailable', status: code, retryAfterMs: 7_000 });
     }
   });
 
-  it('that tells of a rate limit is one, until the date in its Retry-After', async () => {
+  it('that shows a rate limit counts as one, until the date in its Retry-After', async () => {
     const error = await read(client, status(429, '', { 'retry-after': 'Tue, 01 Jan 2030 00:00:30 GMT' }));
     expect(error).toMatchObject({ code: 'rate_limited', status: 429, retryAfterMs: 30_000, failedAtMs: NOW_MS });
   });
 
-  it('that refuses the client or the owner does so by its OAuth code', async () => {
+  it('that refuses the client or the owner is classified by its OAuth code', async () => {
     const refused = await read(client, json(401, { error: 'invalid_client' }));
     const ofOwner = await read(client, json(400, { error: 'invalid_grant' }));
     const isRead = READS_BODIES.includes(client);
@@ -138,7 +138,7 @@ it.each(['axios', 'ky', 'undici', 'a wrapper of fetch'])(
   },
 );
 
-it('headers of an unknown form do not hide the status, and endless ones end', async () => {
+it('headers of an unknown form do not hide the status, and endless ones are not read for ever', async () => {
   const endless = {
     *[Symbol.iterator]() {
       for (;;) yield ['x', 'y'];
@@ -153,7 +153,7 @@ it('headers of an unknown form do not hide the status, and endless ones end', as
 describe('an HTML page', () => {
   const page = '<!DOCTYPE html><html><body>Request blocked</body></html>';
 
-  it.each(['axios', 'got', 'ofetch', 'undici'])('with a 403, for %s, is a gateway speaking', async (client) => {
+  it.each(['axios', 'got', 'ofetch', 'undici'])('with a 403, for %s, is the answer of a gateway', async (client) => {
     expect(await read(client, status(403, page, { 'content-type': 'text/html' }))).toMatchObject({
       code: 'invalid_response',
       status: 403,
@@ -254,7 +254,7 @@ describe('a thrown value', () => {
     expect(readForeignError(thrown, NOW_MS)).toBeUndefined();
   });
 
-  it('with endless causes ends all the same', () => {
+  it('with endless causes is not read for ever', () => {
     const ring: Record<string, unknown> = { status: 429 };
     ring.cause = ring;
     expect(readForeignError(ring, NOW_MS)).toMatchObject({ code: 'rate_limited', retryAfterMs: undefined });

@@ -63,7 +63,7 @@ describe('the quota', () => {
     expect(new Pacing(0.01).sent(1_000, 1_000).pace.nextStartMs).toBe(101_000);
   });
 
-  it('there is no quota by default: any number of requests may start at once', () => {
+  it('is unlimited by default: any number of requests may start at once', () => {
     expect(new Pacing().sent(1_000, 100).pace.nextStartMs).toBe(1_000);
     expect(initialPace().nextStartMs).toBeLessThan(0);
   });
@@ -102,7 +102,7 @@ describe('the rate', () => {
     expect(hasLearnedRate(pacing().pace)).toBe(false);
   });
 
-  it('a 429 of an owner counts again once another owner had one', () => {
+  it('counts a 429 of an owner again once another owner had one', () => {
     const pacing = new Pacing().sent(0, 100);
     for (let n = 0; n < 20; n++) paceFailed(pacing.pace, n % 2, 429, 500, 500);
     expect(hasLearnedRate(pacing.pace)).toBe(true);
@@ -177,12 +177,12 @@ describe('the rate', () => {
     expect(pacing.pace.perSecond).toEqual(expect.closeTo(expected, 6));
   });
 
-  it('the best rate of tokens is kept while later rates are lower', () => {
+  it('keeps the best rate of tokens while later rates are lower', () => {
     const { pace } = new Pacing().issued(0, 80).issued(2_100, 3);
     expect(pace).toMatchObject({ bestPerSecond: 80, bestAtMs: 0 });
   });
 
-  it('tokens issued within less than a second count as those of a whole second', () => {
+  it('counts tokens issued within less than a second as those of a whole second', () => {
     expect(new Pacing().issued(0, 80).issued(100, 20).pace).toMatchObject({ bestPerSecond: 100, bestAtMs: 100 });
   });
 
@@ -282,7 +282,7 @@ describe('a cut', () => {
     return pacing;
   };
 
-  it('that is the second one in a row that does not help ends the limit, until half of the answers are busy', () => {
+  it('that is the second in a row not to help ends the limit, until half of the answers are busy', () => {
     const pacing = cutTwiceInVain();
     expect(hasLearnedRate(pacing.pace)).toBe(false);
     expect(pacing.pace).toMatchObject({ tolerateUntilMs: 10_050, tolerateMs: 10_000 });

@@ -99,7 +99,7 @@ describe('the jitter', () => {
     [0, 500],
     [0.5, 750],
     [1, 1_000],
-  ])('a jitter of %d leaves %d ms of a second', (jitter, expectedMs) => {
+  ])('of %d leaves %d ms of a second', (jitter, expectedMs) => {
     expect(jitteredLength(1, RANGES.client, jitter)).toBe(expectedMs);
   });
 

@@ -107,15 +107,15 @@ describe('a request is slow', () => {
     [[250], 1_000],
     [[300], 1_200],
     [[300, 700], 1_280],
-  ])('after successes that took %j ms, a request is slow after %d ms', (tookMs, expected) => {
+  ])('after successes that took %j ms, once it has taken %d ms', (tookMs, expected) => {
     const story = new Story();
     for (const each of tookMs) story.succeeds(1, each);
     expect(slowAfterMs(story.health)).toBe(expected);
   });
 });
 
-describe('a failed request is sent again', () => {
-  it('after 50 to 150 ms, and costs one retry of the budget', () => {
+describe('a failed request', () => {
+  it('is sent again after 50 to 150 ms, and costs one retry of the budget', () => {
     for (const [jitter, expectedMs] of [
       [0, 50],
       [0.5, 100],
@@ -137,7 +137,7 @@ describe('a failed request is sent again', () => {
     ['that was sent again already', DOWN, { retries: 1 }],
     ['that got a 429 and was sent again already', BUSY, { retries: 1 }],
     ['that was a trial', DOWN, { isTrial: true }],
-  ])('a failed request %s is not sent again', (_, error, changes) => {
+  ])('%s is not sent again', (_, error, changes) => {
     const { step, health } = rich().fails('a', error, changes);
     expect([step.retryDelayMs, step.scope]).toEqual([undefined, 'owner']);
     expect(health.savedTokens).toBe(40);
@@ -146,16 +146,16 @@ describe('a failed request is sent again', () => {
   it.each([
     ['that failed within a second', DOWN, { tookMs: 1_000 }],
     ['that got a 429', BUSY, {}],
-  ])('a request %s is sent again', (_, error, changes) => {
+  ])('%s is sent again', (_, error, changes) => {
     expect(rich().fails('a', error, changes).step.retryDelayMs).toBe(150);
   });
 
-  it('a failed request is not sent again while the circuit is open', () => {
+  it('is not sent again while the circuit is open', () => {
     const story = rich().fails('abc', DOWN, { isNeeded: false }).asked('2').trialFails('2').asked('1').trialFails('1');
     expect(story.fails('z').step.retryDelayMs).toBeUndefined();
   });
 
-  it('even if canaries are asked because of it', () => {
+  it('is sent again even if canaries are asked because of it', () => {
     const story = rich().fails('abc');
     expect(story.step).toMatchObject({ retryDelayMs: 150, askCanary: true });
   });
@@ -167,7 +167,7 @@ describe('a failed request is sent again', () => {
     [20, 2],
     [100, 10],
     [500, 10],
-  ])('%d issued tokens pay for %d retries', (tokens, retries) => {
+  ])('is retried from a budget: %d issued tokens pay for %d retries', (tokens, retries) => {
     const story = new Story().succeeds(tokens);
     for (let n = 0; n < retries; n++) {
       expect(story.fails('a').step.retryDelayMs).toBe(150);
@@ -180,7 +180,7 @@ describe('a failed request is sent again', () => {
     ['a 429', 5, BUSY, undefined],
     ['a 503', 4, down({ status: 503 }), 150],
     ['a 500', 1, down({ status: 500 }), undefined],
-  ])('while requests are paced, up to five times: %s after %s retries', (_, retries, error, expected) => {
+  ])('is sent again up to five times while requests are paced: %s after %s retries', (_, retries, error, expected) => {
     expect(paced().fails('z', error, { retries }).step.retryDelayMs).toBe(expected);
   });
 });
@@ -258,7 +258,7 @@ describe('the pace', () => {
   });
 });
 
-it('an owner pauses for as long as the endpoint at most before the first success, unless the answer is about it', () => {
+it('before the first success an owner pauses no longer than the endpoint, unless the answer is about it', () => {
   const pauseMs = (story: Story, error: OwnerTokenError) => story.fails('a', error, { ownerFailures: 12 }).verdict[2];
   expect(pauseMs(new Story(), REFUSED)).toBe(30_000);
   expect(pauseMs(new Story(), REVOKED)).toBe(300_000);
@@ -331,11 +331,11 @@ describe('the scope of a failure, and its owner’s pause', () => {
       () => new Story().fails('a', down({ retryAfterMs: 90_000 })),
       ['owner', 'endpoint_unavailable', 60_000],
     ],
-  ])('the verdict on %s gives its scope and the pause of its owner', (_, story, verdict) => {
+  ])('follow from the verdict on %s', (_, story, verdict) => {
     expect(story().verdict).toEqual(verdict);
   });
 
-  it('a failure that opens the circuit while canaries are in flight has the scope of the circuit, and no pause of its owner', () => {
+  it('are the circuit’s scope, and no pause, if the failure opens it while canaries are in flight', () => {
     const story = known().fails('abc').asked(undefined);
     expect(circuitOf(story.health.blame)).toMatchObject({ scope: 'endpoint' });
     const old = known()
@@ -353,6 +353,6 @@ it('the reducer passes on whether to ask a canary', () => {
   expect(open().is({ kind: 'due', isAwaited: true }).step.askCanary).toBe(true);
 });
 
-it('a failed refresh is no hurry', () => {
+it('a failed refresh with a minute of its token left pauses its owner for 10 s', () => {
   expect(known().fails('a', DOWN, { leftMs: 60_000 }).verdict[2]).toBe(10_000);
 });

@@ -11,7 +11,7 @@ const down = new OwnerTokenError('endpoint_unavailable', 'it is down', {
   status: 503,
 });
 
-it('what a source threw stays what it is if it is one of ours, but is the owner’s and dated by our clock', () => {
+it('an error of ours that a source threw stays what it is, but is the owner’s and dated by our clock', () => {
   const error = toOwnerTokenError(down, 'owner_x', 'key-123', now);
   expect(error).not.toBe(down);
   expect(error).toMatchObject({
@@ -41,7 +41,7 @@ it('what a source threw has every occurrence of the access key redacted in its m
   expect(says('key-1')).toBe('no key-1, no key-1');
 });
 
-it('what a source threw is the owner’s source_failed otherwise, with nothing of what it said', () => {
+it('anything else that a source threw is the owner’s source_failed, without its message', () => {
   const error = toOwnerTokenError(new RangeError('canary-7c1d'), 'owner_x', 'key-123', now);
   expect(error).toMatchObject({
     code: 'source_failed',
@@ -81,7 +81,7 @@ describe('a refusal', () => {
     });
   });
 
-  it.each([5_000, 4_000, 5_099])('says to come again in 100 ms at least, though its pause ends at %d', (retryAtMs) => {
+  it.each([5_000, 4_000, 5_099])('sets retryAtMs at least 100 ms ahead, though its pause ends at %d', (retryAtMs) => {
     expect(refused(retryAtMs)).toMatchObject({
       retryAtMs: now.wallMs + 100,
       message: 'token requests are paused; next attempt in 0.1 s (last failure 3.0 s ago): it is down',

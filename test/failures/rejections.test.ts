@@ -144,7 +144,7 @@ describe('a newer token', () => {
   });
 });
 
-describe('known rejection', () => {
+describe('a known rejection', () => {
   const kept = () => reject(unproven(1), 1_040);
   it.each([
     ['nothing', () => undefined, undefined],
@@ -158,7 +158,7 @@ describe('known rejection', () => {
   });
 });
 
-describe('an operator who resumes the owner', () => {
+describe('resuming the owner', () => {
   it('has a kept token replaced, which is no evidence of how long it lived', () => {
     const state = afterResume(reject(unproven(2), 1_040));
     expect(state).toMatchObject({ kind: 'replacing', streak: undefined, firstRejectedAtMs: 1_040 });

@@ -87,7 +87,7 @@ describe('in an incident', () => {
     }),
     ...scenes.map((scene): [string, Incident, RegExp] => [scene.name, scene, /\.$/]),
   ])(
-    'the live view says of each owner what its last call got, counts the causes, and finds the owner: %s',
+    'the live view shows each owner’s last outcome, counts the causes, and finds the owner: %s',
     async (_, incident, sentence) => {
       expect.hasAssertions();
       await playIncident(incident, async (stage) => {

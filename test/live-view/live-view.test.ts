@@ -238,7 +238,7 @@ it('the mount path of the live view may have a body parser in front of it', asyn
   expect(await found.json()).toMatchObject({ owners: { default: [{ owner: 'KEY-1' }] } });
 });
 
-it('the stream of the live view begins with the replica and the owners in use, and goes on twice a second with what has changed', async () => {
+it('the stream of the live view begins with the replica and the owners in use, then sends changes twice a second', async () => {
   const { view, registry, clock, source } = viewed();
   await registry.getToken('key-1');
   const frames = await Frames.of(view);
@@ -271,7 +271,7 @@ it('the stream of the live view begins with the replica and the owners in use, a
   await frames.close();
 });
 
-it('the stream of the live view shows in its next frame which of 10,000 owners fails, with the reason and the next attempt', async () => {
+it('the stream of the live view shows in its next frame which of 10,000 owners fails, why, and until when', async () => {
   const { view, registry, clock, source } = viewed();
   for (const accessKey of keys(10_000)) await registry.getToken(accessKey);
   const frames = await Frames.of(view);
@@ -296,7 +296,7 @@ it('the stream of the live view shows in its next frame which of 10,000 owners f
   await frames.close();
 });
 
-it('the stream of the live view counts all owners whose tokens the API rejects as one cause, without one that cannot be served', async () => {
+it('the stream of the live view counts owners whose tokens the API rejects as one cause, and as served', async () => {
   const { view, registry, clock } = viewed();
   const since = clock.now();
   for (const accessKey of [...keys(60), ...keys(60)]) registry.reject(accessKey, await registry.getToken(accessKey));
@@ -317,7 +317,7 @@ it('the stream of the live view counts all owners whose tokens the API rejects a
   await frames.close();
 });
 
-it('the stream of the live view shows circuits from their opening to their closing, including one that opened before the page', async () => {
+it('the stream of the live view shows circuits from opening to closing, also one that opened before the page', async () => {
   const { view, registry, clock, source } = viewed();
   const given = { failureScope: 'endpoint' } as const;
   source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down', given)));
@@ -363,7 +363,7 @@ it('the stream of the live view keeps only the last 5,000 requests', async () =>
   await Promise.all([frames.close(), other.close()]);
 });
 
-it('the stream of the live view tells the registries of a process apart, and does not record those that it does not show', async () => {
+it('the stream of the live view keeps registries apart, and does not record those that it does not show', async () => {
   const clock = new ManualClock();
   const sources = Array.from({ length: 3 }, () => ScriptedSource.answering());
   const [crm, billing, hidden] = ['crm', 'billing', 'hidden'].map(
@@ -599,7 +599,7 @@ it('the search of the live view finds owners by part of a label, in any case, fa
   expect(owners[0]).toBe('KEY-13');
 });
 
-it('the search of the live view finds an owner by its fingerprint as well, and the owner of exactly that name first', async () => {
+it('the search of the live view also finds an owner by fingerprint, and one of exactly that name first', async () => {
   const { view, registry } = viewed();
   for (const accessKey of keys(120)) await registry.getToken(accessKey);
   const named = await search(view, { text: 'KEY-1' });
@@ -615,7 +615,7 @@ it('the search of the live view finds an owner by its fingerprint as well, and t
   expect([all.owners.default?.length, all.total, all.replica.pid]).toEqual([50, { default: 120 }, process.pid]);
 });
 
-it('the status of the live view is its verdict for a log, of every registry', async () => {
+it('the status of the live view sums up every registry in a sentence, for a log', async () => {
   const { view, registry, source, clock } = viewed({ ...OPEN, runbooksUrl: 'https://wiki.example/runbooks' });
   expect(await view.status()).toMatchObject([{ sentence: 'No owner has asked for a token yet.', known: 0 }]);
   for (const accessKey of keys(2)) await registry.getToken(accessKey);
@@ -654,7 +654,7 @@ it.each([
   await frames.close();
 });
 
-it('the search of the live view by access key is off by default; turned on, it gives the owner’s fingerprint and state', async () => {
+it('the live view’s search by access key is off by default; if on, it gives the owner’s fingerprint and state', async () => {
   const off = viewed();
   expect((await ask(off.view, '/search', json({ accessKey: 'key-1' }))).status).toBe(403);
   const { view, registry } = viewed({ ...OPEN, accessKeySearch: true });

@@ -28,7 +28,7 @@ function statusOf(
   return survey.result('crm', stats, NOW);
 }
 
-describe('owners that cannot be served', () => {
+describe('owners', () => {
   it.each<[string, OwnerFacts, Partial<RegistryStats['pauses']>, number, string | undefined]>([
     ['with a token', served(1), {}, 0, undefined],
     ['with a token, while the circuit is open', served(1), open, 0, undefined],
@@ -67,12 +67,12 @@ describe('owners that cannot be served', () => {
       1,
       'queue_full-503',
     ],
-  ])('owners are counted as served or not: %s', (_, owner, pauses, unserved, cause) => {
+  ])('are counted as served or not: %s', (_, owner, pauses, unserved, cause) => {
     expect(statusOf([owner], pauses)).toMatchObject({ known: 1, unserved });
     expect(causeIdOf(owner, { owners: 0, ...pauses })).toBe(cause);
   });
 
-  it('owners that wait for a request are counted apart', () => {
+  it('that wait for a request are counted apart', () => {
     expect(statusOf([{ phase: 'requesting' }, { phase: 'empty' }])).toMatchObject({
       known: 2,
       unserved: 0,
@@ -106,7 +106,7 @@ describe('causes', () => {
     expect(todoAt('quota')).toMatch(/raise concurrency/);
   });
 
-  it('an open circuit and failures of owners with its code and status are one cause, which comes first', () => {
+  it('that are an open circuit and owners’ failures with its code and status count as one, which comes first', () => {
     const refusedOwner: OwnerFacts = { phase: 'backing-off', failure: failure({ code: 'owner_refused', status: 400 }) };
     const { causes, service } = statusOf(
       [
@@ -123,7 +123,7 @@ describe('causes', () => {
     expect(service).toBe('fails');
   });
 
-  it('the circuit of the client has its own scope, and is shown without an owner', () => {
+  it('that are the client’s circuit have their own scope, and are shown without an owner', () => {
     const { endpoint } = open;
     expect(statusOf([], { client: { ...endpoint, code: 'client_refused', status: 401, probing: true } })).toMatchObject(
       {
@@ -133,7 +133,7 @@ describe('causes', () => {
   });
 
   it.each(['owner_refused', 'token_rejected', 'queue_timeout'] as const)(
-    'the service works while owners fail with %s',
+    'such as %s leave the service working',
     (code) => {
       expect(statusOf([{ phase: 'empty', failure: failure({ code }) }]).service).toBe('works');
     },
@@ -157,7 +157,7 @@ describe('the runway', () => {
     });
   });
 
-  it('there is no runway where tokens can be renewed, or never end', () => {
+  it('is absent where tokens can be renewed, or never end', () => {
     expect(runway([served(1_000), served(1_000, { failure: failure({ code: 'token_rejected' }) })])).toBeUndefined();
     expect(runway([served(Number.POSITIVE_INFINITY)], open)).toBeUndefined();
   });

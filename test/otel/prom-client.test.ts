@@ -81,7 +81,7 @@ describe('registerMetrics', () => {
     expect(await register.getMetricsAsJSON()).toEqual([]);
   });
 
-  it('takes no property that every object has for the fleet of a registry', async () => {
+  it('accepts a registry whose name is that of an inherited property', async () => {
     stop();
     await using registry = new OwnerTokenRegistry({ source, name: 'constructor' });
     stop = registerMetrics(promClient, registry);

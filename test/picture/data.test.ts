@@ -15,7 +15,7 @@ describe('the live bar', () => {
     expect(liveBar({ bars: [bar('t', 1000), bar('u', 2000), bar('v', 1500)] }, 500)?.id).toBe('u');
   });
 
-  it('a bar is no longer live from the millisecond in which it ends', () => {
+  it('stops being live in the millisecond in which it ends', () => {
     expect(liveBar({ bars: [bar('t', 1000)] }, 999)).toBeDefined();
     expect(liveBar({ bars: [bar('t', 1000)] }, 1000)).toBeUndefined();
   });

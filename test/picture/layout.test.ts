@@ -112,7 +112,7 @@ describe('shapes', () => {
     }
   });
 
-  it('each kind of mark has its own shape', () => {
+  it('differ for each kind of mark', () => {
     const shapes = MARK_KINDS.filter((kind) => kind !== 'pending').map((kind) => shapeAt(kind, 0, 0, 4));
     expect(new Set(shapes).size).toBe(shapes.length);
     for (const shape of shapes) expect(shape).not.toMatch(/NaN|undefined/);
@@ -185,7 +185,7 @@ describe('the rail', () => {
   });
 
   it.each([60_000, 3_600_000])(
-    'a moment of the rail belongs to the column that is drawn there, in a window of %i ms',
+    'has each moment in the column that is drawn there, in a window of %i ms',
     (windowMs) => {
       const shown = layoutOf(5, { width: 1000, windowMs, nowMs: NOW_MS });
       const now = Math.floor(NOW_MS / 1000);

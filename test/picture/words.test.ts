@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { plural, spanWord } from '../../src/picture/words.ts';
 
-describe('words', () => {
+describe('in words', () => {
   it.each([
     [0, '0 ms'],
     [0.42, '0.4 ms'],
@@ -13,7 +13,7 @@ describe('words', () => {
     [4_800_000, '1 h 20 min'],
     [7_200_000, '2 h'],
     [86_400_000 * 3, '3 days'],
-  ])('a duration of %d ms is written as %s', (ms, word) => expect(spanWord(ms)).toBe(word));
+  ])('a duration of %d ms is %s', (ms, word) => expect(spanWord(ms)).toBe(word));
 
   it('a count is followed by the singular or the plural', () => {
     expect([plural(1, 'owner'), plural(0, 'owner'), plural(1200, 'owner')]).toEqual([

@@ -114,7 +114,7 @@ const CLIENTS: Record<string, Connect> = {
 
 const OWNERS = Array.from({ length: 12 }, (_, index) => `owner-${index}`);
 
-describe.skipIf(noRedis)('real clients', () => {
+describe.skipIf(noRedis)('with real clients', () => {
   let server: RedisServer;
   let cluster: Awaited<ReturnType<typeof startRedisCluster>>;
   const opened: Connection[] = [];
@@ -219,7 +219,7 @@ describe.skipIf(noRedis)('real clients', () => {
 });
 
 describe('ports', () => {
-  it('a port refuses a client of the other family, which would look like a Redis that is down', () => {
+  it('refuse a client of the other family, which would look like a Redis that is down', () => {
     expect(() => fromNodeRedis({ evalsha: () => {}, eval: () => {} } as never)).toThrow(/evalSha/);
     expect(() => fromIoredis({ evalSha: () => {}, eval: () => {} } as never)).toThrow(/evalsha/);
     expect(() => fromIoredis({ evalsha: () => {}, eval: () => {} } as never, { subscriber: {} as never })).toThrow(
@@ -227,7 +227,7 @@ describe('ports', () => {
     );
   });
 
-  it('a port sends the whole script until the server has run it, and again when the server has lost it', async () => {
+  it('send the whole script until the server has run it, and again when the server has lost it', async () => {
     const calls: string[] = [];
     let known = true;
     const port = fromNodeRedis({

@@ -76,7 +76,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     return { run, model };
   }
 
-  it.each([1, 2, 3, 4])('scripts and model agree on 700 operations and damaged fields (seed %i)', async (seed) => {
+  it.each([1, 2, 3, 4])('agree on 700 operations and damaged fields (seed %i)', async (seed) => {
     const random = seeded(seed);
     const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T;
     const { run, model } = pair();
@@ -130,7 +130,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     if (!isBefore7) for (const name of names) await subscriber.sUnsubscribe(name, onShard);
   });
 
-  it('the random operations led to every reply of the scripts, so the comparison is meaningful', () => {
+  it('gave every reply during the random operations, so the comparison is meaningful', () => {
     const answers = ['acquire lead', 'acquire token', 'acquire failure', 'acquire wait', 'acquire free'];
     for (const answer of [...answers, 'publish stored', 'publish refused', 'release released', 'release lost']) {
       expect(seen).toContain(answer);
@@ -139,13 +139,13 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
 
   const ACQUIRED = ['f1', 3_000, 0, 0, 0, 'c', 'wake', 'k', 'proof'];
 
-  it('a Redis key of another type is replaced', async () => {
+  it('replace a Redis key of another type', async () => {
     const { run } = pair();
     await client.set('k', 'a string');
     expect(await run(scripts.ACQUIRE, 'k', ACQUIRED)).toMatchObject({ what: 'lead' });
   });
 
-  it('a replica is listed while its announcement is recent, and a reply lists at most MAX_COUNTED', async () => {
+  it('list a replica while its announcement is recent, and at most MAX_COUNTED in a reply', async () => {
     const { run, model } = pair();
     await client.flushAll();
     const { nowUs } = await run(scripts.ANNOUNCE, 'replicas', ['first', '0 of unknown time']);
@@ -165,7 +165,7 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
     expect((await run(scripts.ANNOUNCE, 'replicas', ['first', `${nowUs} said`])).rest).toHaveLength(1);
   });
 
-  it('a publish without rights to the channel still stores the token and replies', async () => {
+  it('store the token and reply, even without the right to publish to the channel', async () => {
     const rights = ['~k', '+evalsha', '+eval', '+time', '+hmget', '+hset', '+hdel', '+del', '+pexpireat', '+publish'];
     await client.sendCommand(['ACL', 'SETUSER', 'poor', 'on', '>pw', 'resetchannels', ...rights]);
     const poor = await createClient({ url: server.url, username: 'poor', password: 'pw' }).connect();

@@ -44,7 +44,7 @@ describe('the link to Redis', () => {
     expect(call).toEqual({ settled: true, reply: undefined });
   });
 
-  it('a reply received before the client reports ready does not make the next call fail as a lost connection', async () => {
+  it('is not lost if a reply came before the client reported ready', async () => {
     const { run, pass, sent, events } = linked(() => false);
     run();
     sent[0]?.resolve(OK);
@@ -55,7 +55,7 @@ describe('the link to Redis', () => {
     expect([next.reply, events]).toEqual([OK, []]);
   });
 
-  it('a late reply leaves the circuit to Redis closed, and a second of silence opens it', async () => {
+  it('keeps its circuit closed after a late reply, and opens it after a second of silence', async () => {
     const { run, pass, sent, link, events } = linked();
     run();
     await pass(999);
@@ -81,7 +81,7 @@ describe('the link to Redis', () => {
     ['CLUSTERDOWN Hash slot not served', 'refused'],
     ['connect ECONNREFUSED 127.0.0.1:6379', 'connection'],
     ['Socket closed unexpectedly', 'connection'],
-  ] as const)('the error "%s" opens the circuit to Redis at once as %s', async (message, trouble) => {
+  ] as const)('opens its circuit at once on the error "%s", as %s', async (message, trouble) => {
     const { run, sent, events } = linked();
     const call = run();
     await settle();
@@ -91,7 +91,7 @@ describe('the link to Redis', () => {
   });
 
   it.each([[['free']], ['OK'], [null], [['free', 'soon']], [{ 1: '1' }]])(
-    'a reply that no script gives is a protocol error: %j',
+    'reports a reply that no script gives as a protocol error: %j',
     async (raw) => {
       const { run, sent, events } = linked();
       run();
@@ -102,7 +102,7 @@ describe('the link to Redis', () => {
     },
   );
 
-  it('an open circuit to Redis sends one probe at a time, and only a probe closes it', async () => {
+  it('sends one probe at a time while its circuit is open, and only a probe closes it', async () => {
     const { run, sent, events, pass, link } = linked();
     const early = [run(), run()];
     await settle();
@@ -125,7 +125,7 @@ describe('the link to Redis', () => {
     expect(events).toEqual(['full', 'resumed']);
   });
 
-  it('a probe of Redis is sent every four seconds, and calls wait for it until its deadline at most', async () => {
+  it('sends a probe every four seconds, and has calls wait for it until its deadline at most', async () => {
     const { run, sent, pass, events } = linked();
     run();
     await pass(250);
@@ -146,7 +146,7 @@ describe('the link to Redis', () => {
     expect(events).toEqual(['timeout']);
   });
 
-  it('a lost connection to Redis is checked every second, without sending anything', async () => {
+  it('checks a lost connection every second, without sending anything', async () => {
     let isReady = true;
     const { run, sent, pass, events, link } = linked(() => isReady);
     run();
@@ -167,7 +167,7 @@ describe('the link to Redis', () => {
     expect(link.isAvailable).toBe(true);
   });
 
-  it('closing the link to Redis waits for commands in flight, until their deadline', async () => {
+  it('waits for commands in flight when it is closed, until their deadline', async () => {
     const { run, link, pass } = linked();
     run();
     let idle = false;

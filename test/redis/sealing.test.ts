@@ -30,7 +30,7 @@ describe('a sealed token', () => {
     expect(inspect(sealer, { showHidden: true, depth: 9 })).not.toContain('01 01 01');
   });
 
-  it('L3: a sealed token opens only in its own record and generation', () => {
+  it('L3: opens only in its own record and generation', () => {
     const sealer = new Sealer([OLD]);
     const value = sealed(sealer);
     expect(sealer.open(value, sealContext('token', 'another name', 42))).toBeUndefined();
@@ -39,7 +39,7 @@ describe('a sealed token', () => {
     expect(new Sealer([NEW]).open(value, HERE)).toBeUndefined();
   });
 
-  it('L3: a sealed token with any bit changed, any part cut or any noise added is a miss', () => {
+  it('L3: is a miss with any bit changed, any part cut or any noise added', () => {
     const sealer = new Sealer([OLD, NEW]);
     const value = sealed(sealer);
     const bytes = Buffer.from(value, 'base64url');

@@ -4,7 +4,7 @@ import { ServerTime } from '../../src/redis/server-time.ts';
 const HOUR_MS = 3_600_000;
 const SERVER_US = 1_900_000_000_000_000;
 
-it("the server's time is estimated by the server furthest ahead of the last hour, and forgotten after two", () => {
+it("the server's time is that of the server furthest ahead in the last hour, and is forgotten after two", () => {
   const time = new ServerTime();
   time.sample(SERVER_US, 0, 0);
   const isAhead = (nowMs: number) => {

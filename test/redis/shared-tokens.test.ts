@@ -52,7 +52,7 @@ function watched<T>(promise: Promise<T>): { value?: T; error?: unknown; settled:
   return seen;
 }
 
-describe('sharing', () => {
+describe('in a fleet', () => {
   it('fields of the answer reach every replica with the token, sealed', async () => {
     const source = new FleetSource((call) =>
       call.succeed({ response: { expires_in: 3600, instance_url: 'https://eu1.example' } }),
@@ -194,7 +194,7 @@ describe('sharing', () => {
   });
 });
 
-describe('rejections', () => {
+describe('when tokens are rejected', () => {
   async function holding(fleet: ModelFleet, count: number): Promise<ModelReplica[]> {
     const all = replicas(fleet, count);
     for (const { registry } of all) await registry.getToken(KEY);
@@ -329,7 +329,7 @@ describe('rejections', () => {
     expect(fleet.source.calls).toHaveLength(2);
   });
 
-  it('a rejection that is told before the subscription of a new replica stands is not missed', async () => {
+  it('a rejection that is published before a new replica has subscribed is not missed', async () => {
     const fleet = new ModelFleet();
     const [first] = (await holding(fleet, 1)) as [ModelReplica];
     const port = fleet.model.port();
@@ -401,7 +401,7 @@ describe('rejections', () => {
   });
 });
 
-describe('failures', () => {
+describe('when requests fail', () => {
   const refused = () =>
     new OwnerTokenError('owner_refused', 'canary', { status: 400, oauthError: 'invalid_grant', retryAfterMs: 7_000 });
 
@@ -455,7 +455,7 @@ describe('failures', () => {
   it.each([
     ['a closing replica', new OwnerTokenError('endpoint_unavailable', 'aborted'), true],
     ['a call that did not concern the service', new OwnerTokenError('closed', 'closed'), false],
-  ])('of %s are not shared: the next replica leads', async (_, error, isAborted) => {
+  ])('failures of %s are not shared: the next replica leads', async (_, error, isAborted) => {
     const fleet = new ModelFleet(new FleetSource());
     const controller = new AbortController();
     const leading = watched(fleet.replica().shared.requestToken(KEY, requestOf({ signal: controller.signal })));
@@ -481,7 +481,7 @@ describe('failures', () => {
     expect(String(calls[1]?.error)).not.toContain('canary');
   });
 
-  it('a failure that cannot be decrypted counts for nothing, and a follower leads', async () => {
+  it('a failure that cannot be decrypted is ignored, and a follower leads', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const calls = replicas(fleet, 2).map(({ shared }) => watched(shared.requestToken(KEY, requestOf())));
     await settle();
@@ -561,7 +561,7 @@ it('a report of a recovery of over a minute ago ends no pause, even if it was no
   }
 });
 
-describe('leaders', () => {
+describe('while a leader holds the lease', () => {
   it('a follower that has waited for two leases requests its own token', async () => {
     const fleet = new ModelFleet(new FleetSource());
     const all = replicas(fleet, 5);
@@ -602,7 +602,7 @@ describe('leaders', () => {
     ['replies that are read late', 600, 0, 240],
     ['replies that are read late, and a slow service', 2_700, 0, 240],
     ['a lease that is taken over late, and a slow service', 2_900, 240, 0],
-  ])('one request for a dead leader despite %s', async (_, serviceMs, lateAtEndMs, lateMs) => {
+  ])('a dead leader costs one request despite %s', async (_, serviceMs, lateAtEndMs, lateMs) => {
     const random = seeded(2);
     const fleet = new ModelFleet(new FleetSource(), random);
     const leaseEndsMs = fleet.clock.monotonic() + 3_000;
@@ -723,7 +723,7 @@ describe('without help from Redis', () => {
     },
   );
 
-  it('L2: while Redis is unavailable for long, no call waits longer than for one probe', async () => {
+  it('L2: no call waits longer than for one probe', async () => {
     const fleet = new ModelFleet(FleetSource.answering(), seeded(1));
     const replica = fleet.replica();
     fleet.health = 'hung';
@@ -742,7 +742,7 @@ describe('without help from Redis', () => {
     expect(slowestMs).toBeLessThanOrEqual(250);
   });
 
-  it('without Redis the first call of a burst requests its token at once, the others spread over a second', async () => {
+  it('the first call of a burst requests its token at once, the others spread over a second', async () => {
     const times: number[] = [];
     const fleet = new ModelFleet(
       new FleetSource((call) => {
@@ -908,7 +908,7 @@ describe('without help from Redis', () => {
   });
 });
 
-describe('policies', () => {
+describe('with different policies', () => {
   it('a replica with a shorter policy keeps to it; one with a longer policy is limited to the sealed lifetime', async () => {
     const fleet = new ModelFleet();
     const made = fleet.clock.now();
@@ -921,7 +921,7 @@ describe('policies', () => {
   });
 });
 
-describe('keys', () => {
+describe('with new keys', () => {
   const [old, fresh] = [SEALING_KEY, SEALING_KEY.map((byte) => byte ^ 0xff)];
 
   it('sealing keys rotate without an extra request when the naming key is given', async () => {
@@ -996,7 +996,7 @@ it('G1: no secret is in a Redis key, a field, a message, an event, a log line or
   for (const secret of secrets) expect(text).not.toContain(secret);
 });
 
-describe('options', () => {
+describe('invalid options', () => {
   const good = () => {
     const fleet = new ModelFleet();
     return { source: fleet.source, redis: fleet.model.port(), sealingKeys: [SEALING_KEY] };
@@ -1018,7 +1018,7 @@ describe('options', () => {
     ['a mistyped option', { leaseMS: 3000 }, 'leaseMs'],
     ['a prefix with braces', { prefix: '{otr}' }, 'prefix'],
   ];
-  it.each(bad)('SharedTokens refuses to start with %s', (_, change, told) => {
+  it.each(bad)('are refused: %s', (_, change, told) => {
     const options = { ...good(), ...change } as unknown as SharedTokensOptions;
     let message = '';
     try {
@@ -1031,7 +1031,7 @@ describe('options', () => {
   });
 });
 
-describe('defects that an attack on a real fleet found', () => {
+describe('where an attack on a real fleet found a defect', () => {
   const replicaOf = (fleet: ModelFleet, count: number) => replicas(fleet, count).map(({ registry }) => registry);
 
   it('rejections by several replicas are no streak: each registry counts only its own', async () => {
@@ -1214,7 +1214,7 @@ describe('a quota', () => {
     },
   );
 
-  it('a call that gets no turn within the quota in two thirds of its time fails with queue_timeout', async () => {
+  it('fails a call with queue_timeout if it gets no turn in two thirds of its time', async () => {
     const { fleet, all } = await counted(1, { requestTimeoutMs: 15_000 });
     const [{ registry }] = all as [ModelReplica];
     const calls = Array.from({ length: 300 }, (_, index) => watched(registry.getToken(`owner-${index}`)));
@@ -1225,7 +1225,7 @@ describe('a quota', () => {
     expect(calls.filter(({ value }) => value).length).toBeGreaterThan(190);
   });
 
-  it('a call that followed another replica and then falls back waits for its turn within the quota', async () => {
+  it('makes a call that followed another replica and then falls back wait for its turn', async () => {
     const fleet = new ModelFleet(new FleetSource(), seeded(1));
     const times = [0, 1].map((): number[] => []);
     const [first, ...limited] = [

@@ -40,7 +40,7 @@ function channel() {
 }
 
 describe('wake-ups', () => {
-  it('a wake-up comes with a message about its record; other messages are passed on', async () => {
+  it('come with a message about their record; other messages are passed on', async () => {
     const { subscribe, send } = channel();
     const { watch, waits, told } = setUp({ subscribe });
     watch('warm').stop();
@@ -52,7 +52,7 @@ describe('wake-ups', () => {
     expect([mine.over, other.over, told]).toEqual([true, false, ['news of somebody']]);
   });
 
-  it('a call that no longer waits leaves no listener at its signal', () => {
+  it('leave no listener at the signal of a call that no longer waits', () => {
     const { watch } = setUp();
     const { signal } = new AbortController();
     const watches = [watch('mine', signal), watch('other', signal)];
@@ -61,7 +61,7 @@ describe('wake-ups', () => {
     expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
-  it('a wake-up that comes before the wait is not lost, and counts once', async () => {
+  it('that come before the wait are not lost, and count once', async () => {
     const { subscribe, send } = channel();
     const { watch, waits } = setUp({ subscribe });
     const mine = watch('mine');
@@ -75,7 +75,7 @@ describe('wake-ups', () => {
     expect(next.over).toBe(false);
   });
 
-  it('a follower reads the record every 150 ms without a subscription, and every 750 ms with one', async () => {
+  it('are backed by a read of the record every 150 ms without a subscription, and every 750 ms with one', async () => {
     const { subscribe } = channel();
     for (const [port, ms] of [
       [{}, 150],
@@ -94,7 +94,7 @@ describe('wake-ups', () => {
     }
   });
 
-  it('a follower whose subscription was confirmed after its first read soon reads again', async () => {
+  it('that may have come before the subscription was confirmed are made up for by another read soon', async () => {
     let confirm = () => {};
     const subscribe: Subscribe = () => new Promise((resolve) => (confirm = () => resolve(async () => {})));
     const { watch, waits, clock } = setUp({ subscribe });
@@ -112,7 +112,7 @@ describe('wake-ups', () => {
     expect(second.over).toBe(false);
   });
 
-  it('a follower whose last read was before the confirmation still reads again soon', async () => {
+  it('end soon if the last read was before the confirmation', async () => {
     const { subscribe } = channel();
     const { watch, clock } = setUp({ subscribe });
     const mine = watch('mine');
@@ -126,7 +126,7 @@ describe('wake-ups', () => {
     expect(isOver).toBe(true);
   });
 
-  it('the wait for a wake-up ends with the lease, and with the signal', async () => {
+  it('are waited for until the lease ends, or the signal aborts', async () => {
     const { watch, waits, clock } = setUp();
     const lease = waits(watch('mine'), 20);
     clock.advance(20);
@@ -139,7 +139,7 @@ describe('wake-ups', () => {
     expect([aborted.over, clock.pendingTimers]).toEqual([true, 0]);
   });
 
-  it('a failed subscription is reported, and retried after half a minute', async () => {
+  it('report a failed subscription, and retry it after half a minute', async () => {
     let tries = 0;
     const subscribe: Subscribe = async () => {
       tries++;
@@ -157,7 +157,7 @@ describe('wake-ups', () => {
     expect(tries).toBe(2);
   });
 
-  it('a sharded subscription is per record, and lasts from the first call that waits to the last', async () => {
+  it('have a sharded subscription per record, which lasts from the first call that waits to the last', async () => {
     const { subscribe, send, open, ended } = channel();
     const { wakeups, watch, waits } = setUp({ subscribeSharded: subscribe });
     expect(wakeups.mode).toBe('s');
@@ -177,7 +177,7 @@ describe('wake-ups', () => {
     expect(ended).toEqual(['one']);
   });
 
-  it('closing wake-ups unsubscribes, and does not wait for an unconfirmed subscription', async () => {
+  it('unsubscribe when they are closed, without waiting for an unconfirmed subscription', async () => {
     const { subscribe, ended } = channel();
     const { wakeups, watch } = setUp({ subscribe });
     watch('mine');

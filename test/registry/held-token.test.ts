@@ -17,7 +17,7 @@ describe('the date of an issued token', () => {
     return dateIssued(issued, time(sentMs), time(nowMs, jumpedMs)).requestedAtMs;
   };
 
-  it('an issued token without a date is dated by the clock that gives the earlier time', () => {
+  it('is given by the clock with the earlier time if the token has none', () => {
     // Set back by 50 while the answer was on its way: by the new time it was asked for at 50.
     expect(dated(undefined, 100, 300, -50)).toBe(1_000_050);
     // Set on by 50: by the old time it was asked for at 100.
@@ -48,7 +48,7 @@ describe('the held token', () => {
     return heldTokenFrom(settings, issued, { lifetimeMs, ...hint }, slot, now);
   };
 
-  it('a held token is refreshed as early as the policy asks, whether or not it expires', () => {
+  it('is refreshed as early as the policy asks, whether or not it expires', () => {
     const hint = { refreshAfterMs: 8000 };
     const ending = hold(issuedOf('t'), 60_000, at(100), undefined, hint);
     expect(ending.token).toMatchObject({ refreshAtMs: 1_007_000, expiresAtMs: 1_057_000 });
@@ -56,12 +56,12 @@ describe('the held token', () => {
     expect(endless.token).toMatchObject({ refreshAtMs: 1_007_000, expiresAtMs: Infinity });
   });
 
-  it('a held token has times of whole milliseconds, and none is later than the clock and the plan say', () => {
+  it('has times of whole milliseconds, none later than the clock and the plan say', () => {
     const { token } = hold(issuedOf('t', 1_000_000.7), 60_000, at(100), undefined, { refreshAfterMs: 8000 });
     expect(token).toMatchObject({ issuedAtMs: 1_000_000, refreshAtMs: 1_007_000, expiresAtMs: 1_057_000 });
   });
 
-  it('a JWT whose own exp has passed is refused, unless tokens are kept until rejected', () => {
+  it('is refused if it is a JWT whose exp has passed, unless tokens are kept until rejected', () => {
     const ended = issuedOf(jwt({ exp: 1000.5 }));
     expect(() => hold(ended, 1000, at(499))).not.toThrow();
     expect(() => hold(ended, 1000, at(500))).toThrow(invalidResponse('had already expired when it arrived'));
@@ -69,11 +69,11 @@ describe('the held token', () => {
     expect(() => hold(issuedOf(jwt({ iat: 1 })), 1000, at(500))).not.toThrow();
   });
 
-  describe('what the answer says besides the token', () => {
+  describe('from an answer with further fields', () => {
     const carried = (response: unknown, ...names: string[]) =>
       hold({ ...issuedOf('t'), response } as DatedToken, 1000, at(0), undefined, undefined, names).token.response;
 
-    it('a token carries the fields that are listed, if they are strings, numbers or booleans', () => {
+    it('carries those that are listed, if they are strings, numbers or booleans', () => {
       const response = {
         instance_url: 'https://eu1',
         id: 7,
@@ -87,20 +87,20 @@ describe('the held token', () => {
       expect(Object.isFrozen(fields)).toBe(true);
     });
 
-    it('a token carries nothing without a list, and nothing of a prototype or of an answer that is no object', () => {
+    it('carries none without a list, and none of a prototype or of an answer that is no object', () => {
       expect({ ...carried({ id: 7 }) }).toEqual({});
       expect({ ...carried({}, 'constructor', 'toString.name', '__proto__') }).toEqual({});
       for (const response of [undefined, null, 'text', []]) expect({ ...carried(response, 'id') }).toEqual({});
       expect(carried({}, 'id').constructor).toBeUndefined();
     });
 
-    it('a string of more than 2,048 bytes is left out, however few characters it has', () => {
+    it('carries no string of more than 2,048 bytes, however few characters it has', () => {
       const fields = carried({ a: 'x'.repeat(2048), b: 'x'.repeat(2049), c: 'é'.repeat(1025) }, 'a', 'b', 'c');
       expect(Object.keys(fields)).toEqual(['a']);
     });
   });
 
-  describe('a re-issued token', () => {
+  describe('when it is re-issued', () => {
     const first = hold(issuedOf('t'), 1000, at(0));
 
     it('keeps its expiry, and is refreshed in proportion to the life that is left', () => {

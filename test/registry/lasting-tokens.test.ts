@@ -30,7 +30,7 @@ it('a token with enough life left is served without a request, to the millisecon
   expect(source.calls).toHaveLength(2);
 });
 
-it('a token with less is replaced first, before it is due for a refresh, while other calls get the held one', async () => {
+it('a token with less life left is replaced early for that call, while other calls get the held one', async () => {
   const { registry, lasting, held, source } = await holding(40 * MINUTE_MS);
   const waiting = [lasting(30 * MINUTE_MS), lasting(30 * MINUTE_MS)];
   expect(await registry.getToken('a')).toBe(held);
@@ -43,7 +43,7 @@ it('a token with less is replaced first, before it is due for a refresh, while o
   expect(source.calls).toHaveLength(2);
 });
 
-it('it joins a refresh that is under way', async () => {
+it('a call with a minimum joins a refresh in flight', async () => {
   const { registry, lasting, source } = await holding(50 * MINUTE_MS);
   await registry.getToken('a');
   const waiting = lasting(30 * MINUTE_MS);
@@ -52,7 +52,7 @@ it('it joins a refresh that is under way', async () => {
   expect(source.calls).toHaveLength(2);
 });
 
-it('if that fails, the call gets the error, the others the held token, and no call a request until the pause ends', async () => {
+it('a failed replacement fails that call; the others get the held token, with no request until the pause ends', async () => {
   const { registry, lasting, held, source, clock } = await holding(40 * MINUTE_MS);
   const waiting = lasting(30 * MINUTE_MS);
   await settle();
@@ -121,7 +121,7 @@ it('a token that was requested long ago, by another replica, is replaced within 
   expect(source.calls).toHaveLength(5);
 });
 
-it('the service repeats its token to the end: one request, then none until it is due', async () => {
+it('a service that repeats its token to the end gets one request, then none until the token is due', async () => {
   const { registry, clock, source } = scripted({}, new ScriptedSource());
   source.script((call, index) => call.succeed({ token: 'same', response: { expires_in: 3600 - index * 2400 } }));
   await registry.getToken('a');
@@ -164,7 +164,7 @@ it('a demanding call waits for its turn however long, while others get the rejec
   expect((await patient).value).toBe('token-3-of-a');
 });
 
-it('a first failure that may be transient is retried for it, like for a call without a token', async () => {
+it('a first failure that may be transient is retried for a demanding call, as for one without a token', async () => {
   const { registry, source, clock } = scripted({}, ScriptedSource.answering());
   for (let n = 0; n < 10; n++) await registry.getToken(`other-${n}`);
   await registry.getToken('a');
@@ -194,7 +194,7 @@ it('a signal ends the wait of its own call', async () => {
   await expect(registry.getToken('a', { minValidityMs: 1, signal: leaving.signal })).rejects.toThrow('enough');
 });
 
-it('without an end, a token lasts for any minimum', async () => {
+it('a token without an end lasts for any minimum', async () => {
   const source = ScriptedSource.answering();
   const expiry = { lifetimeMs: () => Number.POSITIVE_INFINITY };
   const { registry } = scripted({ expiry }, source);

@@ -119,7 +119,7 @@ describe('options', () => {
     ['pauses', {}],
     ['pauses', { owner: { baseMs: 1, capMs: 1 }, client: { capMs: 500 } }],
     ['pauses', { endpoint: { baseMs: 3_600_000, capMs: 86_400_000 } }],
-  ])('the option %s may be %j', (name, value) => {
+  ])('%s may be %j', (name, value) => {
     expect(problemsOf({ [name]: value })).toEqual([]);
   });
 
@@ -186,7 +186,7 @@ describe('options', () => {
       { allowedOrigin: [] },
       'calls.allowedOrigin: unknown option; expected one of allowedOrigins, present, fetch; did you mean allowedOrigins?',
     ],
-  ])('the option %s may not be %j', (name, value, problem) => {
+  ])('%s may not be %j', (name, value, problem) => {
     expect(problemsOf({ [name]: value })).toEqual([problem]);
   });
 });

@@ -72,7 +72,7 @@ it('failing owners are listed in the order of their first failure, those without
   expect([...table.failing()]).toEqual([c, withToken]);
 });
 
-it('all owners are found, each once: with a token, without one, by their request, and by their failure in the queue', () => {
+it('each owner is found once: with a token, without one, by its request, or by its failure in the queue', () => {
   const table = new OwnerTable(9, { emit: () => {}, lifted: () => {} });
   const withToken = stored(table, 'owner_a', 'token');
   const failing = stored(table, 'owner_b', 'failure');

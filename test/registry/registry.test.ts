@@ -15,7 +15,7 @@ function log() {
   return { lines, logger: { debug: write, info: write, warn: write } };
 }
 
-it('getToken evicts the least recently used owner, where peeking is no use, and logs it', async () => {
+it('getToken evicts the least recently used owner and logs it; peeking does not count as use', async () => {
   const { lines, logger } = log();
   const { registry, source } = answering({ maxOwners: 3, logger });
   for (const key of keys(3)) await registry.getToken(key);
@@ -53,7 +53,7 @@ it('getToken gives the source the reason, the held token, and the rejected one',
   for (const { request } of source.calls) expect(request.signal.aborted).toBe(false);
 });
 
-it("getToken tells a source what the registry's policy makes of a grant", async () => {
+it("getToken tells a source what the registry's policy makes of a token response", async () => {
   const { registry, source } = scripted({}, ScriptedSource.answering());
   await registry.getToken('key-1');
   const { lifetimeMs } = source.call(0).request;
@@ -93,7 +93,7 @@ describe('evidence', () => {
     expect(accepted).toHaveBeenCalledWith({ owner: digest, token: token.fingerprint, ageMs: 0 });
   });
 
-  it('a rejection is no evidence if the next token is rejected too, or the same one is accepted after all', async () => {
+  it('is not given of a rejection if the next token is rejected too, or the same one is accepted after all', async () => {
     const { heard, registry } = learning();
     registry.reject('key-1', await registry.getToken('key-1'));
     const second = await registry.getToken('key-1');
@@ -114,7 +114,7 @@ describe('evidence', () => {
     expect(heard).toEqual([]);
   });
 
-  it('a policy that throws on it is reported once', async () => {
+  it('on which a policy throws is reported once', async () => {
     const { lines, logger } = log();
     const accepted = () => expect.fail('no');
     const { registry } = answering({ logger, expiry: { lifetimeMs: () => 5_000, accepted } });
@@ -263,7 +263,7 @@ it('stats are counted as they happen', async () => {
   expect(JSON.parse(JSON.stringify(registry.stats()))).toEqual(registry.stats());
 });
 
-it('close refuses invalid options by its promise, and closes nothing', async () => {
+it('close rejects with invalid options, and closes nothing', async () => {
   const { registry, source } = answering();
   await expect(registry.close({ timeoutMs: -1 })).rejects.toMatchObject({ code: 'invalid_options' });
   expect(source.closed).toBe(0);
@@ -306,8 +306,8 @@ describe('registries', () => {
   });
 });
 
-describe('every owner', () => {
-  it('is enumerated, with its names, its state and why it fails', async () => {
+describe('an owner', () => {
+  it('is enumerated with its names, its state and why it fails', async () => {
     const source = ScriptedSource.answering();
     const { registry } = scripted({ ownerLabel: (accessKey) => accessKey.toUpperCase() }, source);
     await registry.getToken('key-1');
@@ -328,7 +328,7 @@ describe('every owner', () => {
     expect([...registry.eachOwner()]).toEqual([]);
   });
 
-  it('an owner whose call timed out in the queue is reported as failing while the queue is long, and half a minute longer', async () => {
+  it('whose call timed out in the queue counts as failing while the queue is long, and half a minute longer', async () => {
     const { clock, registry, source } = scripted({ concurrency: 1, requestTimeoutMs: 300_000 });
     const first = registry.getToken('key-1');
     clock.advance(5_000);
@@ -379,7 +379,7 @@ it('stats have the pace of a configured quota, and the latency once it is known'
   expect([registry.stats().latencyMs, source.calls.length]).toEqual([0, 1]);
 });
 
-it('stats of a circuit that opens just now, read by a logger before its pause is reported, are those of its failure', async () => {
+it("stats that a logger reads before an opening circuit's pause is reported are those of its failure", async () => {
   const seen: unknown[] = [];
   const down = new OwnerTokenError('endpoint_unavailable', 'it is down', { failureScope: 'endpoint' });
   const write = () => void seen.push(registry.stats().pauses.endpoint);

@@ -82,7 +82,7 @@ it('the list of owners keeps a failing owner while its next request is in flight
   expect(registry.owners({ state: 'failing' })).toEqual([]);
 });
 
-it('the list of owners shows an owner whose tokens the API rejects apart from those that fail, since the first that was kept', async () => {
+it('the list of owners shows owners whose tokens the API rejects apart, since the first token that was kept', async () => {
   const { registry, clock } = withDead();
   const rejectNext = async () => registry.reject('key-1', await registry.getToken('key-1'));
   expect([await rejectNext(), await rejectNext()]).toEqual([true, false]);

@@ -154,7 +154,7 @@ it('a refused call counts for its owner if that pause ends later than the open c
   expect(registry.stats().refused).toEqual({ owner: 1, client: 0, endpoint: 1 });
 });
 
-it('a refresh that is sent after its token has ended asks for a first one', async () => {
+it('a refresh that is sent after its token has ended has the reason expired', async () => {
   const { registry, clock, source } = answering({ requestsPerSecond: 0.1 });
   await registry.getToken('a');
   clock.advance(90_000);

@@ -63,7 +63,7 @@ describe('the cache of slots', () => {
     [400, 1_007],
     [5_000, 1_011],
   ])(
-    'a token with the timeline %d ms ahead is certainly fresh before the second of its refresh point: %d',
+    'with the timeline %d ms ahead, holds a token as fresh before the second of its refresh point: %d',
     async (offsetMs, second) => {
       const stage = new Stage(1);
       stage.store('a', 'a', 1_006_600, offsetMs);
@@ -71,7 +71,7 @@ describe('the cache of slots', () => {
     },
   );
 
-  it('a token that never expires is fresh for good', async () => {
+  it('holds a token that never expires as fresh for good', async () => {
     const stage = new Stage(1);
     stage.store('a', 'a', Number.POSITIVE_INFINITY);
     expect(await stage.valueOf('a', 2 ** 40)).toBe('a');

@@ -106,7 +106,7 @@ describe('the held token', () => {
     expect([1009, 1010].map((ms) => isUsable(slot, time(ms, -60)))).toEqual([true, false]);
   });
 
-  it('a new slot holds no token, nor anything else', () => {
+  it('is absent from a new slot, as is all else', () => {
     const slot = createSlot('owner_x');
     expect(isUsable(slot, at(0))).toBe(false);
     expect(slot).toMatchObject({ owner: 'owner_x', held: undefined, history: NOTHING });
@@ -152,13 +152,13 @@ describe('the table of phases', () => {
     ['backing-off', 'refuse', { held, failure }, 701, lasting],
     ['empty', 'request', {}, 0, ALONE],
     ['empty', 'request', { failure }, 2000, ALONE],
-  ] as const)('a slot in phase %s leads to the decision %s', (phase, decision, facts, ms, conditions) => {
+  ] as const)('leads from phase %s to the decision %s', (phase, decision, facts, ms, conditions) => {
     const slot = slotWith(facts);
     expect(phaseOf(slot, at(ms), conditions)).toBe(phase);
     expect(decide(slot, at(ms), conditions)).toBe(decision);
   });
 
-  it('a backoff is in force until its end, and no longer', () => {
+  it('has a backoff in force until its end, and no longer', () => {
     expect(backoffOf(slotWith({ failure }), at(1999))).toBe(failure);
     expect(backoffOf(slotWith({ failure }), at(2000))).toBeUndefined();
     expect(backoffOf(slotWith({}), at(0))).toBeUndefined();

@@ -114,7 +114,7 @@ describe('warmUp', () => {
     expect(await succeeding().run([])).toEqual({ total: 0, ready: 0, failedCount: 0, failed: [] });
   });
 
-  it('names the owners that failed, and the place of what is no access key', async () => {
+  it('names the owners that failed, and the index of anything that is no access key', async () => {
     const outcomes = [refused(), new OwnerTokenError('invalid_access_key', 'no')];
     const tokens = new ScriptedTokens((tried, index) => (index < 2 ? tried.fail(outcomes[index]) : tried.succeed()));
     expect(await tokens.run(keysUpTo(3))).toEqual({
@@ -128,7 +128,7 @@ describe('warmUp', () => {
     });
   });
 
-  it('refuses what cannot be meant, such as a lone access key', async () => {
+  it('refuses arguments that must be mistakes, such as a lone access key', async () => {
     for (const keys of ['one-key', 7, null, {}]) {
       await expect(succeeding().run(keys as string[])).rejects.toMatchObject({ code: 'invalid_options' });
     }
@@ -213,7 +213,7 @@ it('a warm-up whose iterable throws ends once the requests in flight are let go'
   expect(tokens.underWay).toBe(0);
 });
 
-describe('failures in a warm-up', () => {
+describe('in a warm-up', () => {
   /** A service that rate-limits: from this try on, for this long. */
   const limiting = (from: number, forMs: number) => {
     let untilMs: number | undefined;
@@ -227,7 +227,7 @@ describe('failures in a warm-up', () => {
     return tokens;
   };
 
-  it('a pause of all owners is waited out, and nobody counts as failed', async () => {
+  it('a pause of all owners is waited out, and no owner counts as failed', async () => {
     const tokens = limiting(5, 20_000);
     const report = tokens.run(keysUpTo(50));
     await settle();

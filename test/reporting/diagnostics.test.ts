@@ -81,7 +81,7 @@ describe('a request', () => {
     expect(message.durationMs).toBe(250);
   });
 
-  it('that fails is logged with everything that tells causes apart', async () => {
+  it('that fails is logged with all facts that distinguish causes', async () => {
     const { reports, lines, clock, newRequest } = reporting();
     const message = newRequest('refresh');
     await reports.requestSent(message, async () => {});
@@ -255,7 +255,7 @@ it('a pause of an owner ends with its next success, which is reported like its f
   expect(heard).toMatchObject([{ scope: 'owner', owner: 'owner_x', action: 'lifted', durationMs: 2_100 }]);
 });
 
-it('what else is logged is an owner evicted, and a registry closed', () => {
+it('evicted owners and closed registries are logged', () => {
   const { reports, lines } = reporting();
   reports.emit('owner.evicted', () => SLOT);
   reports.emit('registry.closed', () => ({ abandoned: 3 }));
@@ -265,7 +265,7 @@ it('what else is logged is an owner evicted, and a registry closed', () => {
   ]);
 });
 
-it('what else is logged is a hook that threw, once of each, without its message', () => {
+it('a hook that throws is logged once for each kind, without its message', () => {
   const { reports, lines } = reporting();
   for (let n = 0; n < 2; n++) reports.hookFailed('expiry.accepted', new RangeError('canary-7c1d'));
   reports.hookFailed('source.close', 'canary-7c1d');
@@ -276,13 +276,13 @@ it('what else is logged is a hook that threw, once of each, without its message'
   expect(JSON.stringify(lines)).not.toContain('canary');
 });
 
-it('what else is logged leaves out what is not known', () => {
+it('a log line leaves out fields that are not known', () => {
   const { reports, lines } = reporting({});
   reports.paused('endpoint', until(1), failure());
   expect(Object.keys(lines[0]?.[1] ?? {})).toEqual([...['event', 'registry', 'code', 'message', 'failureScope']]);
 });
 
-it('a logger that throws, or is asked for its level and throws, fails no call', () => {
+it('a logger that throws, also when asked for its level, fails no call', () => {
   const throwing = () => {
     throw new Error('no');
   };

@@ -191,7 +191,7 @@ describe('the names of fields', () => {
     expect(names.filter((name) => wordsOf(reserved).some((each) => collides(name, each)))).toEqual([]);
   });
 
-  it('the names that the sources use would collide without a prefix', () => {
+  it('would collide without a prefix, as the sources use them', () => {
     const reserved = Object.values(RESERVED).flatMap(wordsOf);
     const colliding = LOG_FIELDS.filter((name) => reserved.some((each) => collides(name, each)));
     expect(colliding).toEqual(expect.arrayContaining(['event', 'registry', 'code', 'message', 'status']));

@@ -75,7 +75,7 @@ it('the model of the live view forgets requests in flight when it reconnects, be
   expect(model.news).toBe('');
 });
 
-it('the model of the live view starts over with another process: a restart, if that began to run after the other was last heard of', () => {
+it('the model of the live view starts over with another process: a restart if that began after the last frame', () => {
   const model = new Model();
   model.take(frame({ replica: REPLICA, requests: [request(1, { tookMs: 1, token: 'token_x' })] }), 10_000);
   model.take(frame({ replica: { ...REPLICA, id: 'b', pid: 8, upMs: 1_999 } }), 12_000);
