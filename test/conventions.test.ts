@@ -81,12 +81,12 @@ function isAllowed(path: string, { from, typeOnly }: Import): boolean {
 }
 
 describe('folders', () => {
-  it('each folder has a rule', () => {
+  it('have a rule each', () => {
     const folders = new Set(source.map(({ path }) => folderOf(path)));
     expect([...folders].sort()).toEqual(Object.keys(MAY_IMPORT).sort());
   });
 
-  it('each file imports only from folders that its own folder may use', () => {
+  it('import only from folders that their rule allows', () => {
     const wrong = source.flatMap((file) =>
       file.imports
         .filter((found) => found.relative && !isAllowed(file.path, found))
@@ -95,11 +95,11 @@ describe('folders', () => {
     expect(wrong).toEqual([]);
   });
 
-  it('there is no import cycle', () => {
+  it('have no import cycle', () => {
     expect(importCycles(source)).toEqual([]);
   });
 
-  it('each dependency is imported only by the files listed above', () => {
+  it('import each dependency only in the files listed above', () => {
     const wrong = source.flatMap(({ path, imports }) =>
       imports
         .filter(({ from, typeOnly }) => PACKAGES[from] && !typeOnly && !PACKAGES[from].includes(path))
@@ -108,7 +108,7 @@ describe('folders', () => {
     expect(wrong).toEqual([]);
   });
 
-  it('files that library users load import only dependencies', () => {
+  it('that library users load import only dependencies', () => {
     const wrong = source
       .filter(({ path }) => !/^(cli|picture|sandbox|live-view\/page)\//.test(path))
       .flatMap(({ path, imports }) =>
@@ -123,17 +123,17 @@ describe('folders', () => {
 });
 
 describe('files', () => {
-  it('no file of src is longer than 363 lines', () => {
+  it('of src have at most 363 lines', () => {
     expect(source.filter(({ lines }) => lines > 363).map(({ path, lines }) => `${path}: ${lines}`)).toEqual([]);
   });
 
-  it('no module keeps state', () => {
+  it('keep no module state', () => {
     // The executable is not a shared module: it is the process.
     const modules = source.filter(({ path }) => path !== 'cli/main.ts');
     expect(modules.flatMap((file) => moduleState(file).map((name) => `${file.path}: ${name}`))).toEqual([]);
   });
 
-  it('every test mirrors a file of src or is listed above', () => {
+  it('of tests mirror one of src, or are listed above', () => {
     const tests = pathsBelow('test').filter((path) => /\.test\.ts$/.test(path));
     const stray = tests
       .filter((path) => !OTHER_FOLDERS.some((folder) => path.startsWith(folder)))
@@ -144,9 +144,9 @@ describe('files', () => {
   });
 });
 
-describe('public API', () => {
+describe('the public API', () => {
   for (const file of source.filter(({ path }) => isEntryPoint(path))) {
-    it(`${file.path} exports the same names as before`, async () => {
+    it(`exports the same names as before from ${file.path}`, async () => {
       const name = file.path.replaceAll('/', '-').replace(/\.ts$/, '.txt');
       await expect(`${exportsOf(file).join('\n')}\n`).toMatchFileSnapshot(`api/${name}`);
     });

@@ -84,7 +84,7 @@ describe('examples', () => {
   it('are found in the docs', () => expect(examples.length).toBeGreaterThan(0));
 
   for (const example of examples) {
-    it.skipIf(noRedis && example.needsRedis)(`${example.place} runs and prints what it promises`, async () => {
+    it.skipIf(noRedis && example.needsRedis)(`run and print what they promise: ${example.place}`, async () => {
       const env = {
         OTR_BASE_URL: sandbox.url,
         OTR_CLIENT_ID: sandbox.clientId,
@@ -105,7 +105,7 @@ describe('examples', () => {
 });
 
 describe('recipes', () => {
-  it.each(recipes)('the recipe of $place is the recipe without its types', async ({ file, code }) => {
+  it.each(recipes)('are the same in JavaScript without the types: $place', async ({ file, code }) => {
     await expect(code).toMatchFileSnapshot(file);
   });
 
@@ -128,7 +128,7 @@ describe('recipes', () => {
 });
 
 describe('the log line of a failure', () => {
-  it('on the page of observability is the one that the example logs, but for times and names of this machine', async () => {
+  it("on the observability page is the one that the example logs, except for times and this machine's names", async () => {
     const page = 'docs/observability.md';
     const [, shown = ''] = /```json\n([^`]*)```/.exec(textOf(page)) ?? [];
     const [example] = examplesOf(page);
@@ -147,7 +147,7 @@ describe('the log line of a failure', () => {
 });
 
 describe('pages', () => {
-  it('link to files and headings that are there', () => {
+  it('link to files and headings that exist', () => {
     const anchors = new Map(pages().map((page) => [page, anchorsOf(page)]));
     const isThere = (target: string) => {
       const [file = '', anchor] = target.split('#');
@@ -185,7 +185,7 @@ describe('pages', () => {
 });
 
 describe('the reference of the API', () => {
-  it('says what the doc comments say, and nothing public lacks one (after a change: npm run docs:api)', async () => {
+  it('matches the doc comments, which nothing public lacks (after a change: npm run docs:api)', async () => {
     const reading = await Application.bootstrap({ options: join(ROOT, 'typedoc.json') }, [
       new TypeDocReader(),
       new TSConfigReader(),
@@ -213,7 +213,7 @@ describe('the page of runtimes', () => {
   });
 });
 
-describe('pictures', () => {
+describe('in a picture or a table of states', () => {
   it("the picture of a token's life is drawn with the instants that the code computes", async () => {
     await expect(tokenLifePicture()).toMatchFileSnapshot('../docs/pictures/token-life.svg');
   });
@@ -232,7 +232,7 @@ describe('pictures', () => {
     expect(named.sort()).toEqual([...phases.matchAll(/'([\w-]+)'/g)].map(([, name]) => name).sort());
   });
 
-  it('of the architecture name files and folders that are there', () => {
+  it('the pictures of the architecture name files and folders that exist', () => {
     const named = [...textOf('docs/architecture.md').matchAll(/([a-z-]+\/)?\b([a-z-]+(?:\.test)?\.ts)\b/g)].map(
       ([, , name]) => name ?? '',
     );
@@ -268,7 +268,7 @@ describe('figures', () => {
     );
   }
 
-  it('a figure with a unit comes from a stored result, or is a number of the code', () => {
+  it('with a unit come from a stored result, or are numbers of the code', () => {
     const numbers = numbersOfCode();
     const figures = pages().flatMap((page) => figuresOf(page).map((figure) => ({ page, figure })));
     expect(figures.length).toBeGreaterThan(50);
@@ -281,7 +281,7 @@ describe('figures', () => {
     expect(figures.filter((each) => !isOfCode(each))).toEqual([]);
   });
 
-  it('only pages that are compared with stored results have blocks of figures', () => {
+  it('stand in blocks only on pages that are compared with stored results', () => {
     const board = boardDocsOf(JSON.parse(textOf('test/bench/board/results.json')));
     const filled = [
       ...Object.keys(board),
@@ -292,19 +292,19 @@ describe('figures', () => {
     expect(pages().filter((page) => textOf(page).includes('<!-- end -->'))).toEqual(filled.sort());
   });
 
-  it('decisions give no figures, because nobody measures them again', () => {
+  it('are absent from decisions, because nobody measures them again', () => {
     expect(figuresOf('docs/internals/decisions.md')).toEqual([]);
   });
 });
 
-describe('tables', () => {
+describe('in the docs', () => {
   const codesOf = (page: string) => namesIn(page, '| code |');
 
   it('the page of errors has every code, and no other', () => {
     expect(codesOf('docs/errors.md').sort()).toEqual([...ERROR_CODES].sort());
   });
 
-  it('the page of errors says of each code what the code says', () => {
+  it('the page of errors says of each code what the source says', () => {
     const expected = Object.entries(ERRORS).map(([code, facts]) => {
       const { escalatesTo = '–', retryable } = facts;
       return [`\`${code}\``, escalatesTo === 'owner' ? 'never' : escalatesTo, retryable ? 'yes' : 'no'];
@@ -393,7 +393,7 @@ describe('tables', () => {
     );
   });
 
-  it('pages of the arena, its rules, the fleet, the live view, learned lifetimes, mutants and the simulation show the stored figures', () => {
+  it('every page that is rendered from stored results shows their figures', () => {
     const rendered = Object.entries(pagesWithFigures());
     expect(rendered.length).toBeGreaterThan(4);
     for (const [path, text] of rendered) {

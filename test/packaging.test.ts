@@ -126,7 +126,7 @@ describe('the build', () => {
     });
   }
 
-  it('the main entry is at most 113 kB minified, in two files, and loads only p-limit, lru-cache and the listed modules of Node', async () => {
+  it('has a main entry of at most 113 kB in two files, which loads p-limit, lru-cache and listed Node modules only', async () => {
     const { outputFiles, metafile } = await build({
       entryPoints: [join(home, 'dist/index.js')],
       bundle: true,
@@ -231,7 +231,7 @@ describe('the build', () => {
     }
   });
 
-  it('has an executable that tells its version, and refuses a secret without repeating it', () => {
+  it('has an executable that prints its version, and refuses a secret without repeating it', () => {
     const version = spawnSync(process.execPath, [bin, '--version'], { encoding: 'utf8' });
     expect(version).toMatchObject({ status: 0, stdout: `${manifest.version}\n`, stderr: '' });
     const refused = spawnSync(process.execPath, [bin, 'token', '--secret=canary-20'], { encoding: 'utf8' });

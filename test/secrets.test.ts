@@ -115,7 +115,7 @@ async function oddAnswers(logger: Logger): Promise<void> {
   await registry.close();
 }
 
-describe('logs and channels', () => {
+describe('in logs and channels', () => {
   let children: Children;
   beforeAll(() => {
     children = new Children();

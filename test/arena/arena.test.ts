@@ -35,7 +35,7 @@ describe('the arena', () => {
     expect(await play(scene, registry, 3)).toEqual(first);
   });
 
-  it('names no two scenes alike', () => {
+  it('gives every scene a name of its own', () => {
     const names = Object.values(SCENES).flatMap((scenes) => scenes.map(({ name }) => name));
     expect(new Set(names).size).toBe(names.length);
   });
@@ -64,7 +64,7 @@ describe('the judge', () => {
     expect(worse).toEqual([]);
   });
 
-  it('notices that a circuit breaker refuses healthy tenants because of one that is not', async () => {
+  it('notices that a circuit breaker refuses healthy tenants because of a failing one', async () => {
     const { worse } = await compare(named('one tenant: 429'), 1, breaker);
     expect(worse).toEqual([
       expect.stringMatching(/% in time \(late \d+, refused \d+\); plain: 100.0 %/),
@@ -87,7 +87,7 @@ describe('the judge', () => {
     expect(tooLate).toContainEqual(expect.stringContaining('p99 3'));
   });
 
-  it('notices that a service which is down for minutes is asked as if it were up', async () => {
+  it('notices that a service that is down for minutes gets as many requests as one that is up', async () => {
     const { worse } = await compare(named('full outage of 10 min, 503, tokens of an hour, newcomers'), 1, plain);
     expect(worse).toEqual([expect.stringMatching(/unwanted requests \(outage\)/)]);
   });
@@ -98,7 +98,7 @@ describe('the judge', () => {
     expect(worse).toContainEqual(expect.stringMatching(/^\d+ calls never ended$/));
   });
 
-  it('does not count the calls of a time in which nobody could be served', async () => {
+  it('does not count calls that were made while nobody could be served', async () => {
     const scene = named('outage: names do not resolve for 30 s');
     const { run } = await compare({ ...scene, uncounted: [[0, scene.minutes * MIN]] }, 1, plain);
     expect(run.calls).toBe(0);

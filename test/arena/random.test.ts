@@ -14,20 +14,23 @@ const SEEDS = process.env.SEED ? [Number(process.env.SEED)] : Array.from({ lengt
 
 describe('random worlds', () => {
   const worlds = SEEDS.map((seed) => ({ seed, scene: randomWorld(seed) }));
-  it.each(worlds)('no healthy tenant is worse off than with plain: $scene.name', async ({ seed, scene }) => {
-    const { worse } = await compare(scene, seed, registry);
-    expect(worse, `replay: SEED=${seed} npm run arena`).toEqual([]);
-  });
+  it.each(worlds)(
+    'leave no healthy tenant worse off than with the plain client: $scene.name',
+    async ({ seed, scene }) => {
+      const { worse } = await compare(scene, seed, registry);
+      expect(worse, `replay: SEED=${seed} npm run arena`).toEqual([]);
+    },
+  );
 
   const apiWorlds = SEEDS.map((seed) => ({ seed, scene: randomApiWorld(seed) }));
-  it.each(apiWorlds)('no healthy tenant is worse off, keep or renew: $scene.name', async ({ seed, scene }) => {
+  it.each(apiWorlds)('leave no healthy tenant worse off, keep or renew: $scene.name', async ({ seed, scene }) => {
     const { worse } = await compare(scene, seed, registry, [keeping]);
     expect(worse, `replay: SEED=${seed} npm run arena -- --api`).toEqual([]);
   });
 
   const machineWorlds = SEEDS.map((seed) => ({ seed, scene: randomMachineWorld(seed) }));
   it.each(machineWorlds)(
-    'no healthy tenant is worse off, whatever the clocks: $scene.name',
+    'leave no healthy tenant worse off, whatever the clocks: $scene.name',
     async ({ seed, scene }) => {
       const { worse } = await compare(scene, seed, registry);
       expect(worse, `replay: SEED=${seed} npm run arena -- --machine`).toEqual([]);
@@ -38,7 +41,7 @@ describe('random worlds', () => {
   const loadWorlds = SEEDS.map((seed) => ({ seed, scene: randomLoadWorld(seed) })).filter(
     ({ scene }) => !scene.name.includes('get no answer'),
   );
-  it.each(loadWorlds)('no healthy tenant is worse off, whatever fails or slows down: $scene.name', async (world) => {
+  it.each(loadWorlds)('leave no healthy tenant worse off, whatever fails or slows down: $scene.name', async (world) => {
     const { worse } = await compare(world.scene, world.seed, registry);
     expect(worse, `replay: SEED=${world.seed} npm run arena -- --load`).toEqual([]);
   });

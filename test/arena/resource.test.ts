@@ -27,7 +27,7 @@ describe('the judge of the resource scenes', () => {
   const worseOf = async (name: string, subject: ApiSubject) =>
     (await compareApi(named(name), 1, subject)).worse.join('\n');
 
-  it('names no two scenes alike', () => {
+  it('has no two scenes of one name', () => {
     const names = Object.values(API_SCENES).flatMap((scenes) => scenes.map(({ name }) => name));
     expect(new Set(names).size).toBe(names.length);
   });

@@ -11,7 +11,7 @@ const PAGE = readFileSync('docs/arena.md', 'utf8');
 
 describe.each(Object.entries(SCENES))('O1 %s', (_heading, scenes) => {
   it.each(scenes)(
-    'no healthy tenant is worse off than with plain p-limit and lru-cache, as docs/arena.md says: $name',
+    'no healthy tenant is worse off than with the plain client, and docs/arena.md agrees: $name',
     async (scene) => {
       const { run, baselines, worse } = await compare(scene, SEED, registry);
       expect(worse, `replay: SEED=${SEED} npm run arena -- '${scene.name}'`).toEqual([]);

@@ -48,15 +48,12 @@ describe('an unknown command', () => {
     expect(err).toContain('did you mean token?');
   });
 
-  it.each(['toString', '__proto__', 'sbx_canary_5d1f', '--secret=canary'])(
-    'the unknown command %s is not repeated',
-    async (word) => {
-      const { code, out, err } = await runCommand([word]);
-      expect(code).toBe(2);
-      expect(out + err).not.toContain(word);
-      expect(err).toMatch(/^unknown command\n/);
-    },
-  );
+  it.each(['toString', '__proto__', 'sbx_canary_5d1f', '--secret=canary'])('is not repeated: %s', async (word) => {
+    const { code, out, err } = await runCommand([word]);
+    expect(code).toBe(2);
+    expect(out + err).not.toContain(word);
+    expect(err).toMatch(/^unknown command\n/);
+  });
 });
 
 it('an unexpected error of a command is reported by its stack frames, without its message', async () => {

@@ -57,7 +57,7 @@ describe('a wrong address', () => {
     );
   });
 
-  it('that may also be an unknown access key mentions both', async () => {
+  it('is named beside an unknown access key where it may be either', async () => {
     await using sandbox = await startSandbox({ owners: 1, profile: { revokedKey: 'not_found' } });
     sandbox.revokeAccessKey(sandbox.accessKeys[0] ?? '');
     const { url: OTR_BASE_URL, clientId: OTR_CLIENT_ID, clientSecret: OTR_CLIENT_SECRET } = sandbox;
@@ -74,18 +74,18 @@ describe('a wrong address', () => {
 });
 
 describe('a wrong scheme', () => {
-  it('the wrong scheme http:// to a TLS port is recognised', async () => {
+  it('is recognised: http:// to a TLS port', async () => {
     const server = createServer({ key: LOOPBACK_KEY, cert: LOOPBACK_CERTIFICATE });
     expect(await adviceForService(server)).toBe(
       'OTR_BASE_URL begins with http://, but this port speaks TLS. Use https://.',
     );
   });
 
-  it('the wrong scheme https:// to a port without TLS is recognised', async () => {
+  it('is recognised: https:// to a port without TLS', async () => {
     expect(await adviceForService(() => {}, '', 'https')).toContain('this port does not speak TLS');
   });
 
-  it('a plain failure of an http port is not mistaken for TLS', async () => {
+  it('is not suspected when an http port merely fails', async () => {
     expect(await adviceForService((_, response) => response.destroy())).not.toContain('TLS');
   });
 });
@@ -127,7 +127,7 @@ describe('a request of the wrong form', () => {
     [415, '', 'does not take this encoding. Try --form or --basic'],
     [400, '{"error":"invalid_request"}', 'misses a parameter, or does not read this encoding'],
     [400, '{"error":"unsupported_grant_type"}', 'does not offer the client credentials grant'],
-  ])('answered with %d and %s, has advice of its own', async (status, body, expected) => {
+  ])('answered with %d and %s has advice of its own', async (status, body, expected) => {
     const advice = await adviceForService(answers(status, body));
     expect(advice).toContain(expected);
     expect(advice).toContain('tokenRequest');
@@ -176,7 +176,7 @@ describe('a refusal', () => {
     },
   );
 
-  it('only a refusal that names the owner proves the client credentials valid', async () => {
+  it('proves the client credentials valid only if it names the owner', async () => {
     expect(await adviceForService(answers(400, '{"error":"invalid_grant"}'))).toMatch(
       /accepts the client but refuses this owner.*OTR_ACCESS_KEY/,
     );
@@ -193,23 +193,23 @@ describe('Retry-After', () => {
   });
 });
 
-describe('a redirect', () => {
-  it('advice on a redirect names the origin that it leads to', async () => {
+describe('advice on a redirect', () => {
+  it('names the origin that it leads to', async () => {
     const to = answers(307, '', { location: 'https://api.example.com/auth/v1/token?session=canary' });
     expect(await adviceForService(to)).toContain('This redirect leads to https://api.example.com: set OTR_BASE_URL');
   });
 
-  it('advice on a redirect to another path on the same host says so', async () => {
+  it('says when it leads to another path on the same host', async () => {
     expect(await adviceForService(answers(302, '', { location: '/login/canary' }))).toContain('is it a login page');
   });
 
-  it('advice on a redirect from http to https says so', async () => {
+  it('says when it leads from http to https', async () => {
     const toHttps: RequestListener = (request, response) =>
       response.writeHead(301, { location: `https://${request.headers.host}${request.url}` }).end();
     expect(await adviceForService(toHttps)).toContain('Use https:// in OTR_BASE_URL');
   });
 
-  it('advice on a redirect names no target whose host repeats a secret in lower case', async () => {
+  it('names no target whose host repeats a secret in lower case', async () => {
     const env = { ...CANARIES, OTR_ACCESS_KEY: 'Canary-Key-2' };
     const to = answers(302, '', { location: `https://${env.OTR_ACCESS_KEY}.example.com/` });
     const advice = await withServer(to, (port) => adviceFor({ ...env, OTR_BASE_URL: `http://127.0.0.1:${port}` }));
@@ -219,7 +219,7 @@ describe('a redirect', () => {
   it.each([{ location: 'https://canary-secret.example.com/' }, { location: 'https://%00' }, {}] as Record<
     string,
     string
-  >[])('advice on a redirect to %j names no target', async (headers) => {
+  >[])('names no target of %j', async (headers) => {
     expect(await adviceForService(answers(302, '', headers))).toBe(
       'Secrets are never sent to a redirect target. Set OTR_BASE_URL to the final address.',
     );

@@ -25,7 +25,7 @@ describe.each(['token', 'doctor'])('%s', (command) => {
     ['https://example.com/#canary', 'remove everything from the "#" on'],
     ['http://canary.example.com', 'plain http would send the secrets unencrypted: use https://'],
     ['http://127.canary.example.com', 'plain http would send the secrets unencrypted: use https://'],
-  ])(`${command} explains what is wrong with OTR_BASE_URL, without repeating it: %s`, async (url, expected) => {
+  ])('explains what is wrong with OTR_BASE_URL, without repeating it: %s', async (url, expected) => {
     const { code, out, err } = await runCommand([command], { ...CANARIES, OTR_BASE_URL: url });
     expect({ code, out }).toEqual({ code: 2, out: '' });
     expect(err).toContain(`OTR_BASE_URL: ${expected}`);
@@ -36,7 +36,7 @@ describe.each(['token', 'doctor'])('%s', (command) => {
     [(value: string) => `${value}\n`, 'begins or ends with white space'],
     [(value: string) => `"${value}"`, 'is enclosed in quotation marks'],
     [(value: string) => `“${value}”`, 'is enclosed in quotation marks'],
-  ])(`${command} warns of what copying leaves around a value: %s`, async (wrap, expected) => {
+  ])('warns of what copying leaves around a value: %s', async (wrap, expected) => {
     await using sandbox = await startSandbox({ owners: 1 });
     const { url: OTR_BASE_URL, clientId: OTR_CLIENT_ID, clientSecret: OTR_CLIENT_SECRET } = sandbox;
     const OTR_ACCESS_KEY = wrap(sandbox.accessKeys[0] ?? '');

@@ -113,7 +113,7 @@ describe('a proxy', () => {
       afterEach(() => setDefaultCACertificates(certificates));
 
       it.each(['token', 'doctor'])(
-        '%s trusts the private CA of a proxy over https with --ca, and only then',
+        'is trusted through its private CA with --ca, and only then: %s',
         async (command) => {
           await using service = await startTlsService({ mutual: false });
           await using proxy = await ConnectProxy.start('https');

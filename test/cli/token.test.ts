@@ -38,7 +38,7 @@ describe('a token', () => {
     expectNoSecrets(ended);
   });
 
-  it('the output of token is one JSON object with --json', async () => {
+  it('is one JSON object with --json', async () => {
     const before = Date.now();
     const ended = await runCommand(['token', '--json'], env);
     const found = JSON.parse(ended.out);
@@ -105,7 +105,7 @@ describe('--probe-url', () => {
     expectNoSecrets(bad);
   });
 
-  it('a probe that cannot be reached, or refuses the token, is a failure with its next step', async () => {
+  it('that cannot be reached, or refuses the token, is a failure with a next step', async () => {
     sandbox.faults.add({ kind: 'reset', at: 'before_headers', target: { path: 'echo' }, when: { next: 1 } });
     expect((await probe()).err).toMatch(/probe: failed: ECONNRESET\n.*firewall or proxy/);
     sandbox.setProfile({ replicationLagMs: 60_000 });

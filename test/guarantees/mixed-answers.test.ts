@@ -203,7 +203,7 @@ describe('P6', () => {
     });
   });
 
-  it('three working tokens in a row are rejected early: once a minute, a warning says that something else gets tokens', async () => {
+  it('three working tokens in a row are rejected early: once a minute, it warns that something else gets tokens', async () => {
     const { registry, clock, warned } = watched(ScriptedSource.answering(3_600));
     for (let token = 0; token < 40; token++) {
       const held = await registry.getToken('owner');

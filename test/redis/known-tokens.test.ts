@@ -3,7 +3,7 @@ import { KnownTokens } from '../../src/redis/known-tokens.ts';
 
 const KEPT = 32_000;
 
-it('an owner is known for as long as the registry keeps it, whoever comes and goes meanwhile', () => {
+it('an owner is known until the registry drops it, whichever owners come and go meanwhile', () => {
   const known = new KnownTokens();
   known.isKept = (accessKey) => accessKey.startsWith('kept');
   for (let owner = 0; owner < KEPT; owner++) known.remember(`kept-${owner}`, `kept-${owner}`, 'token', 1);

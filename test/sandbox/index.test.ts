@@ -6,7 +6,7 @@ import { DEFAULT_PROFILE } from '../../src/sandbox/state/profile.ts';
 import { namesIn } from '../helpers/examples.ts';
 import { membersOf } from '../helpers/source-files.ts';
 
-describe('its pages in the docs', () => {
+describe('the tables of the sandbox in the docs', () => {
   const pageOf = (heading: string) => (heading === '| scenario |' ? 'docs/scenarios.md' : 'docs/sandbox.md');
   const tables: [heading: string, there: readonly string[]][] = [
     ['| option |', membersOf('SandboxOptions')],
@@ -16,7 +16,7 @@ describe('its pages in the docs', () => {
     ['| scenario |', SCENARIOS.map(({ name }) => name)],
   ];
 
-  it.each(tables)('the table in the docs that begins with %s has all there are, and no other', (heading, there) => {
+  it.each(tables)('have a row for each one there is, and no other: %s', (heading, there) => {
     expect(namesIn(pageOf(heading), heading).sort()).toEqual([...there].sort());
   });
 });

@@ -29,7 +29,7 @@ describe('a token request', () => {
   });
 
   it.each(['grant_type', 'client_id', 'client_secret', 'appliance_owner_scope'])(
-    'without %s is told so',
+    'without %s is refused by name',
     async (field) => {
       for (const value of [undefined, '', 7, null, ['x']]) {
         const reply = await askToken(sandbox, undefined, { [field]: value });
@@ -84,7 +84,7 @@ describe('a token request', () => {
 });
 
 describe('the echo resource', () => {
-  it('says whom the token speaks for, and flags another owner than was expected', async () => {
+  it('names the owner of the token, and flags one that was not expected', async () => {
     const [first, second] = sandbox.owners;
     const token = await tokenFor(sandbox, first?.accessKey);
     expect((await echo(sandbox, token)).json).toEqual({ owner: first?.id });
@@ -110,7 +110,7 @@ describe('the echo resource', () => {
 });
 
 describe('revoking', () => {
-  it('ends an access key with its tokens, and nobody else', async () => {
+  it('an access key ends its tokens too, and nobody else’s', async () => {
     const [gone = '', stays = ''] = sandbox.accessKeys;
     const tokens = [await tokenFor(sandbox, gone), await tokenFor(sandbox, stays)] as const;
     sandbox.revokeAccessKey(gone);
@@ -122,7 +122,7 @@ describe('revoking', () => {
     expect(() => sandbox.revokeAccessKey('unknown')).toThrow('not an access key');
   });
 
-  it('an old secret ends when it was to end, also after a second replacement with a longer overlap', async () => {
+  it('an old secret takes effect at its time, also after a second rotation with a longer overlap', async () => {
     sandbox.clock.freeze();
     const oldest = sandbox.clientSecret;
     const old = sandbox.rotateClientSecret({ overlapMs: 1000 });
@@ -187,7 +187,7 @@ describe('the ledger', () => {
     expect(sandbox.ledger.wasted).toBe(0);
   });
 
-  it('tells who gave up, and does not take their token for delivered', async () => {
+  it('shows which callers gave up, and does not count their tokens as delivered', async () => {
     sandbox.clock.freeze();
     sandbox.faults.add({ kind: 'latency', ms: 1000, when: { next: 1 } });
     const agent = new http.Agent();
@@ -200,7 +200,7 @@ describe('the ledger', () => {
     expect(sandbox.ledger.wasted).toBe(0);
   });
 
-  it('does not take an answer for delivered that was cut off before its turn on the connection', async () => {
+  it('does not count an answer as delivered that was cut off before its turn on the connection', async () => {
     sandbox.clock.freeze();
     sandbox.faults.add({ kind: 'latency', ms: 1000, when: { next: 1 } });
     const [first, second] = sandbox.accessKeys;
@@ -225,7 +225,7 @@ describe('the ledger', () => {
   });
 });
 
-describe('startSandbox', () => {
+describe('the sandbox', () => {
   it('makes the same credentials from the same seed, and others without', async () => {
     const facts = async (seed?: number) => {
       await using started = await startSandbox({ owners: 2, ...(seed !== undefined && { seed }) });
@@ -243,12 +243,12 @@ describe('startSandbox', () => {
     );
   });
 
-  it('rejects when its port is taken', async () => {
+  it('does not start when its port is taken', async () => {
     const port = Number(new URL(sandbox.url).port);
     await expect(startSandbox({ port })).rejects.toMatchObject({ code: 'EADDRINUSE' });
   });
 
-  it('the sandbox closes with connections open, idle and half a request sent', async () => {
+  it('closes with connections open, idle and half a request sent', async () => {
     const agent = new http.Agent({ keepAlive: true });
     await askToken(sandbox, undefined, {}, agent);
     const half = net.connect(Number(new URL(sandbox.url).port), '127.0.0.1');
@@ -263,7 +263,7 @@ describe('startSandbox', () => {
     await expect(askToken(sandbox)).rejects.toMatchObject({ code: 'ECONNREFUSED' });
   });
 
-  it('a closed sandbox leaves neither timer nor socket behind, whatever was under way', async () => {
+  it('leaves neither timer nor socket behind once it is closed, whatever was in flight', async () => {
     const sockets = () => process.getActiveResourcesInfo().filter((name) => name.startsWith('TCP')).length;
     const [set, cleared] = [vi.spyOn(globalThis, 'setTimeout'), vi.spyOn(globalThis, 'clearTimeout')];
     await sandbox.close();
@@ -282,7 +282,7 @@ describe('startSandbox', () => {
     expect(long.filter(({ value }) => !ended.includes(value))).toEqual([]);
   });
 
-  it('the sandbox waits for its port when another has taken it while a fault kept it closed', async () => {
+  it('waits for its port when another has taken it while a fault kept it closed', async () => {
     const port = Number(new URL(sandbox.url).port);
     const id = sandbox.faults.add({ kind: 'refuse' });
     const squatter = net.createServer().listen(port, '127.0.0.1');
@@ -295,7 +295,7 @@ describe('startSandbox', () => {
     expect((await askToken(sandbox)).status).toBe(200);
   });
 
-  it('the sandbox tells the date by its own clock', async () => {
+  it('dates its answers by its own clock', async () => {
     sandbox.clock.freeze();
     sandbox.clock.advance(86_400_000);
     const reply = await askToken(sandbox);

@@ -127,7 +127,7 @@ class FleetWorld {
 describe('a fleet in the simulated world', () => {
   const first = Number(process.env.SIMULATION_SEED ?? Math.floor(Math.random() * 1e9));
   it.each(Array.from({ length: Number(process.env.FLEET_WORLDS ?? 8) }, (_, index) => first + index))(
-    'keeps every invariant, and comes together: seed %d',
+    'keeps every invariant, and converges: seed %d',
     async (seed) => {
       const world = new FleetWorld(seed);
       for (let step = 0; step < STEPS; step++) {

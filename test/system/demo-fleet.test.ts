@@ -68,7 +68,7 @@ function run(args: string[], env: NodeJS.ProcessEnv, folder = outDir) {
 }
 
 describe('demo --fleet', () => {
-  it('demo --help mentions REDIS_URL', () => {
+  it('is explained by --help, with REDIS_URL', () => {
     const { stdout } = run(['--help'], {});
     expect(stdout).toContain('REDIS_URL');
   });

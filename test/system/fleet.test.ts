@@ -14,7 +14,7 @@ const CROWDED = { redisTimeoutMs: 5_000, leaseMs: 30_000, maxQueueMs: 120_000, r
 const LEASE_MS = 3_000;
 
 // The limit of a test is far beyond what any takes; on a busy machine processes start slowly.
-describe.skipIf(noRedis)('L', { timeout: 120_000 }, () => {
+describe.skipIf(noRedis)('in a fleet', { timeout: 120_000 }, () => {
   let pool: ReplicaPool;
   let redis: RedisServer;
   let sandbox: Sandbox;

@@ -22,7 +22,7 @@ async function fromGlide(): Promise<(client: object) => RedisPort> {
 }
 
 describe.skipIf(reason !== '')(`L2: valkey-glide${reason && ` (skipped: ${reason})`}`, () => {
-  it('valkey-glide shares and follows, reports an outage, and shares again', { timeout: 60_000 }, async () => {
+  it('shares and follows, reports an outage, and shares again', { timeout: 60_000 }, async () => {
     const { GlideClient } = glide as NonNullable<typeof glide>;
     await using server = await startRedis();
     const addresses = [{ host: '127.0.0.1', port: server.port }];

@@ -379,7 +379,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
   const SHOWN = ['the service is down, and all tokens have ended', 'a storm of 429s', 'a few keys are dead'] as const;
 
   it.each(SHOWN.map((name) => [name, INCIDENTS[name]] as const))(
-    'answers in an incident who does not work, why, since when, until when, whose fault it is and what to do: %s',
+    'answers in an incident who fails, why, since when, until when, whose fault it is, and what to do: %s',
     async (_, incident) => {
       await playIncident(incident, async ({ registry, view, time, last }) => {
         const port = await listen(view.node);

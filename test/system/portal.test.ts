@@ -653,7 +653,7 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     expect(await page.locator('.basis.assumed').count()).toBeGreaterThan(5);
   });
 
-  it('has no serious accessibility violation and cuts nothing off, on any screen, in either colour scheme, at any width', async () => {
+  it('has no serious accessibility violation and cuts nothing off, on any screen, in any colour scheme or width', async () => {
     await start({ owners: 12 });
     sandbox.faults.add({ kind: 'status', status: 503, when: { next: 2 } });
     for (const key of [...sandbox.accessKeys, sandbox.accessKeys[0]]) await askToken(sandbox, key);

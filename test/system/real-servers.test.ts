@@ -201,8 +201,8 @@ function registryOn(
 
 it.runIf(process.env.REQUIRE_GLEWLWYD)('glewlwyd is installed', () => expect(hasGlewlwyd).toBe(true));
 
-describe.each([...OIDC, ...GLEWLWYD])('%s', (name, start, clientId, shape) => {
-  it(`${name}: a token is cached until it expires, and a wrong secret is refused until it is right`, async () => {
+describe.each([...OIDC, ...GLEWLWYD])('%s', (_, start, clientId, shape) => {
+  it('issues a token that is cached until it expires, and refuses a wrong secret until it is right', async () => {
     await using server = await start();
     let secret = 'wrong';
     const { registry, clock } = registryOn(server, clientId, shape, () => secret);
@@ -220,7 +220,7 @@ describe.each([...OIDC, ...GLEWLWYD])('%s', (name, start, clientId, shape) => {
     await registry.close();
   });
 
-  it(`${name}: a revoked token costs the API one 401 and its caller none`, async () => {
+  it('revokes a token at the cost of one 401 for the API and none for the caller', async () => {
     await using server = await start();
     const { registry } = registryOn(server, clientId, shape);
     const asClient = (at: string | undefined, token: string) => {

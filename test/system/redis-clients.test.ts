@@ -82,7 +82,7 @@ async function exercise(ports: readonly [RedisPort, RedisPort], owners: string[]
   return shared;
 }
 
-describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
+describe.skipIf(noRedis)('L2: after a connection died silently', () => {
   /** An option's value as the fleet page gives it. */
   const documented = (option: string) => {
     const [, value = ''] = new RegExp(`${option}: ([\\d_]+)`).exec(readFileSync('docs/fleet-setup.md', 'utf8')) ?? [];
@@ -117,7 +117,7 @@ describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
   };
 
   it.each(Object.entries(connect))(
-    '%s shares again after a connection died silently, with the documented options',
+    '%s shares again, with the documented options',
     { timeout: 60_000 },
     async (_, open) => {
       const { proxy } = await startBehindProxy();
@@ -145,7 +145,7 @@ describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
     return { server, proxy };
   }
 
-  it('ioredis shares again on every node of a cluster after its connections died silently', {
+  it('ioredis shares again on every node of a cluster', {
     timeout: 60_000,
   }, async () => {
     const cluster = await startRedisCluster();
@@ -179,7 +179,7 @@ describe.skipIf(noRedis)('L2: a connection that dies silently', () => {
 });
 
 describe.skipIf(noRedis)('the documented end of a process', () => {
-  it('the documented shutdown leaves no connection open that node-redis was still making', async () => {
+  it('leaves no connection open that node-redis was still making', async () => {
     const server = await startRedis();
     const admin = new Redis(server.port);
     closing.push(
@@ -200,7 +200,7 @@ describe.skipIf(noRedis)('the documented end of a process', () => {
   });
 });
 
-describe.skipIf(noRedis)('L2: the documented rights, on one server', () => {
+describe.skipIf(noRedis)('L2: on one server', () => {
   const nodeRedis = (RESP: 2 | 3) => async (port: number) => {
     const client = createClient({ url: `redis://127.0.0.1:${port}`, RESP, ...USER });
     const subscriber = client.duplicate();
@@ -225,7 +225,7 @@ describe.skipIf(noRedis)('L2: the documented rights, on one server', () => {
       return fromIoredis(client, { subscriber });
     },
   };
-  it.each(Object.entries(open))('%s needs only the documented rights on one server', async (_, connect) => {
+  it.each(Object.entries(open))('%s needs only the documented rights', async (_, connect) => {
     const server = await startRedis();
     const admin = new Redis(server.port);
     closing.push(
@@ -238,7 +238,7 @@ describe.skipIf(noRedis)('L2: the documented rights, on one server', () => {
   });
 });
 
-describe.skipIf(noRedis)('L2: the documented rights, on a cluster whose slots move', () => {
+describe.skipIf(noRedis)('L2: on a cluster whose slots move', () => {
   const open: Record<string, (ports: number[]) => Promise<RedisPort>> = {
     ioredis: async (ports) => {
       const client = ioredisCluster(ports);
@@ -300,28 +300,24 @@ describe.skipIf(noRedis)('L2: the documented rights, on a cluster whose slots mo
     return { ports: cluster.ports, nodes, owners, finish };
   }
 
-  it.each(Object.keys(open))(
-    '%s needs only the documented rights on a cluster whose slots move',
-    { timeout: 60_000 },
-    async (name) => {
-      if (isBefore7 && name.includes('sharded')) return;
-      const { ports, nodes, owners, finish } = await resharding();
-      const connect = open[name] as (ports: number[]) => Promise<RedisPort>;
-      const clients = [await connect(ports), await connect(ports)] as const;
-      await exercise(clients, owners);
-      await finish();
-      // Its clients still have the old map of the slots.
-      const source = FleetSource.answering();
-      const shared = clients.map((port) => sharedOver(source, port));
-      for (const one of shared) for (const owner of owners.slice(1)) await one.requestToken(owner, requestOf());
-      expect(source.calls).toHaveLength(0);
-      expect(shared.map((one) => one.stats())).toMatchObject(Array(2).fill({ shared: 19, fallback: 0 }));
-      for (const node of nodes) expect(await denied(node)).toEqual([]);
-    },
-  );
+  it.each(Object.keys(open))('%s needs only the documented rights', { timeout: 60_000 }, async (name) => {
+    if (isBefore7 && name.includes('sharded')) return;
+    const { ports, nodes, owners, finish } = await resharding();
+    const connect = open[name] as (ports: number[]) => Promise<RedisPort>;
+    const clients = [await connect(ports), await connect(ports)] as const;
+    await exercise(clients, owners);
+    await finish();
+    // Its clients still have the old map of the slots.
+    const source = FleetSource.answering();
+    const shared = clients.map((port) => sharedOver(source, port));
+    for (const one of shared) for (const owner of owners.slice(1)) await one.requestToken(owner, requestOf());
+    expect(source.calls).toHaveLength(0);
+    expect(shared.map((one) => one.stats())).toMatchObject(Array(2).fill({ shared: 19, fallback: 0 }));
+    for (const node of nodes) expect(await denied(node)).toEqual([]);
+  });
 
   it.skipIf(isBefore7).each(['ioredis, sharded channels', 'node-redis, sharded channels'])(
-    '%s: a follower on a cluster listens on the channel of its record alone, and is woken on it',
+    '%s: a follower listens on the channel of its record alone, and is woken on it',
     { timeout: 60_000 },
     async (name) => {
       const { ports, nodes } = await resharding();
@@ -349,7 +345,7 @@ describe.skipIf(noRedis)('L2: the documented rights, on a cluster whose slots mo
   );
 });
 
-describe.skipIf(noRedis)('L2: the documented rights, behind sentinels', () => {
+describe.skipIf(noRedis)('L2: behind sentinels', () => {
   const open: Record<string, (sentinel: number) => Promise<RedisPort>> = {
     ioredis: async (port) => {
       const client = new Redis({
@@ -377,7 +373,7 @@ describe.skipIf(noRedis)('L2: the documented rights, behind sentinels', () => {
   };
 
   it.each(Object.keys(open))(
-    '%s needs only the documented rights behind sentinels, through a failover',
+    '%s needs only the documented rights, through a failover',
     { timeout: 60_000 },
     async (name) => {
       const master = await startRedis();

@@ -173,14 +173,14 @@ const TROUBLES: Trouble[] = [
   },
 ];
 
-describe.skipIf(noRedis)('L2: Redis', () => {
+describe.skipIf(noRedis)('L2: sharing', () => {
   const unsubscribes: (() => void)[] = [];
   afterEach(() => {
     for (const undo of unsubscribes.splice(0)) undo();
   });
 
   it.each(TROUBLES.map((trouble) => [trouble.what, trouble] as const))(
-    'L2: sharing survives a Redis that is %s, and resumes after it',
+    'survives a Redis that is %s, and resumes after it',
     async (_, { begin, end, told, isSilent, mayBeTold }) => {
       await using at = await scene();
       const events: SharingMessage[] = [];

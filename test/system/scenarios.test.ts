@@ -41,8 +41,8 @@ const PATIENT = { timeout: 120_000 };
 describe.each<[string, Make]>([
   ['the registry', registryIntegration],
   ['an integration written by hand with care', handwrittenIntegration],
-])('%s', (who, make) => {
-  it.each(NAMES)(`${who} passes the scenario %s`, PATIENT, async (name) => {
+])('%s', (_, make) => {
+  it.each(NAMES)('passes the scenario %s', PATIENT, async (name) => {
     const { verdict, conditions, findings } = await verdictOf(make, name);
     expect(findings.filter(({ passed }) => !passed)).toEqual([]);
     expect(conditions.every(({ met }) => met)).toBe(true);
@@ -84,12 +84,12 @@ const FAILURES: Readonly<Record<Defect, Partial<Record<ScenarioName, string[]>>>
 };
 
 describe.each(Object.entries(FAILURES) as [Defect, (typeof FAILURES)[Defect]][])(
-  'an integration: %s',
+  'an integration with the defect "%s"',
   (defect, all) => {
     // A cold start takes long, and only the missing cache makes a difference to it.
     const names = NAMES.filter((name) => name !== 'cold-start' || defect === 'no cache');
     it.each(names.map((name) => [name in all ? 'fails' : 'passes', name] as const))(
-      `an integration with the defect "${defect}" %s the scenario %s`,
+      '%s the scenario %s',
       PATIENT,
       async (_, name) => {
         const verdict = await verdictOf((service) => handwrittenIntegration(service, defect), name);

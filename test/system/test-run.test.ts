@@ -30,7 +30,7 @@ it('K2 a test run fails for one unhandled rejection, although every test passes'
   expect(stdout).toContain('1 passed');
 });
 
-describe('the counts at the end of a CI run', () => {
+describe('a CI run', () => {
   const folder = mkdtempSync(join(tmpdir(), 'otr-counts-'));
   afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -63,13 +63,13 @@ describe('the counts at the end of a CI run', () => {
     return { status, lines: stdout.trim().split('\n') };
   }
 
-  it('are one plain line where everything passed, with the other lines of Node counted once', () => {
+  it('ends with one plain line of counts where everything passed, with the other lines of Node counted once', () => {
     const one = [report('unit', [passed('a')]), report('system', [passed('b')])].join(',');
     const { status, lines } = countsOf(one, report('node-22', [passed('a'), passed('b')]));
     expect([status, lines.at(-1)]).toEqual([0, '2 passed, 0 failed']);
   });
 
-  it('name every test that was skipped or passed on retry', () => {
+  it('names every test that was skipped or passed on retry', () => {
     const path = report('odd', [passed('a'), skipped('needs Redis'), retried('flaky')]);
     const { status, lines } = countsOf(path, report('other', [skipped('needs GLIDE')]));
     expect([status, lines.at(-1)]).toEqual([0, '2 passed, 0 failed, 1 skipped, 1 passed on retry']);
@@ -77,7 +77,7 @@ describe('the counts at the end of a CI run', () => {
     expect(lines.join('\n')).toContain('other: skipped: needs GLIDE');
   });
 
-  it('a CI run fails for more than two tests that passed on retry, counted over all lines of Node', () => {
+  it('fails for more than two tests that passed on retry, counted over all lines of Node', () => {
     const two = report('two', [retried('a'), retried('b')]);
     expect(countsOf(two).status).toBe(0);
     const { status, lines } = countsOf(two, report('third', [retried('a')]));
@@ -87,7 +87,7 @@ describe('the counts at the end of a CI run', () => {
     ]);
   });
 
-  it('a CI run fails for a failure on any line of Node, a missing report or a run without tests', () => {
+  it('fails for a failure on any line of Node, a missing report or a run without tests', () => {
     const good = report('good', [passed('a')]);
     expect(countsOf(good, report('bad', [failed('a')]))).toMatchObject({ status: 1 });
     expect(countsOf(good, join(folder, 'none')).lines.at(-1)).toBe('1 passed, 1 failed');

@@ -142,7 +142,7 @@ describe('the clock of the service', () => {
   it.each([
     [600_000, 'ahead'],
     [-600_000, 'behind'],
-  ])('a clock of the service that is %d ms off is a warning', async (offMs, word) => {
+  ])('is a warning when it is %d ms off', async (offMs, word) => {
     const { code, of } = await examineService((_, response) => {
       response.setHeader('date', new Date(Date.now() + offMs).toUTCString()).end('{"access_token":"t"}');
     });
@@ -183,7 +183,7 @@ describe('a failure', () => {
     [{ access_token: 'good', token_type: CANARIES.OTR_ACCESS_KEY, expires_in: CANARIES.OTR_CLIENT_SECRET }],
     [{ [CANARIES.OTR_ACCESS_KEY]: { access_token: 'good' }, data: [CANARIES.OTR_CLIENT_SECRET] }],
     [['good', CANARIES.OTR_ACCESS_KEY]],
-  ])('or answer that echoes the request is not printed: %j', async (body) => {
+  ])('that echoes the request is not printed, nor is such an answer: %j', async (body) => {
     const { code } = await examineService(says(body));
     expect(code).toBe('access_token' in body && body.access_token === 'good' ? 0 : 1);
   });
@@ -239,7 +239,7 @@ describe('the recommended options', () => {
     ['the JWT', 60, 7200, ['expiry: jwtExp()'], 60],
     ['the answer', 7200, 60, [], 60],
   ])(
-    'and profile take the shorter lifetime of two that disagree: that of %s',
+    'take the shorter lifetime of two that disagree, as the profile does: that of %s',
     async (_, exp, expires_in, options, seconds) => {
       const { of, report } = await examineService(says({ access_token: jwt({ iat: 0, exp }), expires_in }));
       expect(of('format')).toMatchObject({ status: 'warning', facts: { agrees: false, hasExp: true, hasIat: true } });
@@ -248,14 +248,14 @@ describe('the recommended options', () => {
     },
   );
 
-  it.each(['mac', 'DPoP', 'N_A', 'special'])('a token of type %s is a warning', async (type) => {
+  it.each(['mac', 'DPoP', 'N_A', 'special'])('come with a warning about a token of type %s', async (type) => {
     const { of, code } = await examineService(says({ access_token: 't', token_type: type, expires_in: 60 }));
     expect(code).toBe(0);
     expect(of('shape')).toMatchObject({ status: 'warning', text: expect.stringMatching(/does not support|as Bearer/) });
   });
 });
 
-describe('the form of the request', () => {
+describe('the doctor', () => {
   type Refused = [status: number, body: object];
   const issued = '{"access_token":"t","token_type":"Bearer","expires_in":60}';
 
@@ -288,7 +288,7 @@ describe('the form of the request', () => {
     [500, {}],
   ];
 
-  it.each(MISREAD)('a form is tried if JSON is refused with %d and %j, and recommended', async (...json) => {
+  it.each(MISREAD)('tries a form if JSON is refused with %d and %j, and recommends it', async (...json) => {
     const { code, report, of, requests } = await examineEncoded({ json });
     expect({ code, requests }).toEqual({ code: 0, requests: ['json', 'form'] });
     expect(of('token')).toMatchObject({
@@ -301,14 +301,14 @@ describe('the form of the request', () => {
     expect(report).toMatchObject({ sandbox: { profile: { acceptForms: true } }, differences: [] });
   });
 
-  it.each(MISREAD)('HTTP Basic is tried if JSON and a form are refused with %d and %j', async (...refused) => {
+  it.each(MISREAD)('tries HTTP Basic if JSON and a form are refused with %d and %j', async (...refused) => {
     const { code, report, of, requests } = await examineEncoded({ json: refused, form: refused });
     expect({ code, requests }).toEqual({ code: 0, requests: ['json', 'form', 'basic'] });
     expect(of('token')?.text).toMatch(/^obtained with HTTP Basic; with JSON /);
     expect(report.options).toEqual(['tokenRequest: basicAuthRequest()']);
   });
 
-  it('the refusal by a service that understood the request is reported, and what became of the others', async () => {
+  it('reports the refusal by a service that understood the request, and the outcomes of the other encodings', async () => {
     const unread: Refused = [400, { error: 'invalid_request' }];
     const { code, of } = await examineEncoded({
       json: unread,
@@ -327,11 +327,11 @@ describe('the form of the request', () => {
     [400, { error: 'unauthorized_client' }],
     [429, {}],
     [503, {}],
-  ])('no other encoding is tried if the answer is %d and %j', async (...json) => {
+  ])('tries no other encoding if the answer is %d and %j', async (...json) => {
     expect(await examineEncoded({ json })).toMatchObject({ code: 1, requests: ['json'] });
   });
 
-  it('an encoding that is given is the only one that is tried', async () => {
+  it('tries only the encoding that is given', async () => {
     const refused: Refused = [401, { error: 'invalid_client' }];
     const given = await examineEncoded({ form: refused }, { args: ['--form'] });
     expect(given).toMatchObject({ code: 1, requests: ['form'] });
@@ -345,7 +345,7 @@ describe('the form of the request', () => {
     expect(basic.report.options).toEqual(['tokenRequest: basicAuthRequest()']);
   });
 
-  it('a complete token URL is split, whether or not it looks like one', async () => {
+  it('splits a complete token URL, whether or not it looks like one', async () => {
     for (const path of ['/oauth2/v2.0/token', '/login/', '/api/authenticate']) {
       const { code, report, requests, url, err, of } = await examineEncoded({ json: [415, {}] }, { path, base: path });
       expect(code).toBe(0);
@@ -359,7 +359,7 @@ describe('the form of the request', () => {
     expect(json.of('token')?.text).toMatch(/^obtained with OTR_BASE_URL as the complete token URL; with JSON .*404/);
   });
 
-  it('the documented path at the end of OTR_BASE_URL is no mistake that matters', async () => {
+  it('tolerates the documented path at the end of OTR_BASE_URL', async () => {
     for (const base of ['/auth/v1/token', '/auth/v1/token/']) {
       const { code, err, report, requests } = await examineEncoded({}, { base });
       expect({ code, requests, options: report.options }).toEqual({ code: 0, requests: ['json'], options: [] });
@@ -369,7 +369,7 @@ describe('the form of the request', () => {
     expect(mounted).toMatchObject({ code: 0, requests: ['json'] });
   });
 
-  it('an address without a token endpoint is tried as a token URL once, and with a given path not at all', async () => {
+  it('tries an address without a token endpoint as a token URL once, and not at all if a path is given', async () => {
     const { code, of, requests } = await examineEncoded({}, { path: '/right', base: '/wrong' });
     expect({ code, requests }).toEqual({ code: 1, requests: ['json /wrong/auth/v1/token', 'json /wrong'] });
     expect(of('token')?.advice).toContain('Tried as well: JSON at the other address (404).');
@@ -379,7 +379,7 @@ describe('the form of the request', () => {
     expect(given.of('token')?.advice).toContain('Are OTR_BASE_URL and the path of the token endpoint right?');
   });
 
-  it('path, names and further parameters come from flags or variables, and are recommended', async () => {
+  it('takes the path, names and further parameters from flags or variables, and recommends them', async () => {
     const env = {
       OTR_TOKEN_PATH: '/p?v=1',
       OTR_TOKEN_PARAMETERS: 'accessKey=te-nant&clientId=id',
@@ -398,7 +398,7 @@ describe('the form of the request', () => {
     ]);
   });
 
-  it('a recommended option shows no secret', async () => {
+  it('shows no secret in a recommended option', async () => {
     const path = `/${CANARIES.OTR_ACCESS_KEY}/token`;
     const { report } = await examineEncoded({}, { path, base: path });
     expect(report.options[1]).toBe(`tokenRequest: jsonRequest({ path: … })`);
@@ -412,7 +412,7 @@ describe('the form of the request', () => {
     [['--extra', '=x'], {}, '--extra: expected NAME='],
     [['--extra', 'grant_type=x'], {}, 'extra: expected no name that the shape sends itself'],
     [['--token-path', '//canary'], {}, 'path: expected a percent-encoded path'],
-  ])('%j and %j are a usage error', async (args, env, expected) => {
+  ])('refuses %j and %j as a usage error', async (args, env, expected) => {
     const { code, err } = await runCommand(['doctor', ...args], {
       ...CANARIES,
       ...env,
@@ -582,7 +582,7 @@ it.each([
   ['https://api.invalid', 'https://api.invalid:8443/me'],
   ['https://api.invalid', 'http://api.invalid/me'],
   ['http://127.0.0.1:4010', 'http://127.0.0.1:40101/me'],
-])('with the base URL %s a probe of %s is refused: origins are compared as a whole', async (OTR_BASE_URL, url) => {
+])('with the base URL %s, a probe of %s is refused: origins are compared as a whole', async (OTR_BASE_URL, url) => {
   const args = ['doctor', '--probe-url', url, '--allow-insecure-http'];
   const { code, err } = await runCommand(args, { ...CANARIES, OTR_BASE_URL });
   expect(code).toBe(2);
@@ -617,7 +617,7 @@ describe('the written profile', () => {
       odd: { lifetimeAs: 'milliseconds', camelCase: false, wrapped: true },
     },
     { shape: 'odd', lifetimeSeconds: 600, odd: { lifetimeAs: 'number', camelCase: true, wrapped: false } },
-  ])('makes a sandbox behave like the examined one: %j', async (profile) => {
+  ])('makes a sandbox behave like the examined service: %j', async (profile) => {
     const file = join(folder, 'profile.json');
     const options = { owners: 1, profile } as SandboxOptions;
     const first = await examineSandbox(options, ({ url }) => [
@@ -642,7 +642,7 @@ describe('the written profile', () => {
     ]);
   });
 
-  it('a written profile is the only reason to list these differences in the text', async () => {
+  it('is the only reason to list these differences in the text', async () => {
     await withServer(says({ result: { 'Access-Token': 't', ttl: 9 } }), async (port) => {
       const env = { ...CANARIES, OTR_BASE_URL: `http://127.0.0.1:${port}` };
       const plain = await runCommand(['doctor'], env);
@@ -654,7 +654,7 @@ describe('the written profile', () => {
     });
   });
 
-  it('a profile is not written without a token', async () => {
+  it('is not written without a token', async () => {
     const file = join(folder, 'none.json');
     const { code, err } = await examineSandbox({ faults: [{ kind: 'status', status: 503 }] }, () => [
       '--write-profile',
@@ -678,7 +678,7 @@ async function answerOf(options: SandboxOptions): Promise<object> {
   return { body: body.replace(TOKEN, ''), firstIsGood: status, ...(claims && { life: claims.exp - claims.iat }) };
 }
 
-describe('usage', () => {
+describe('a usage error', () => {
   it.each([
     [['--allow-revocation'], '--allow-revocation: requires --probe-url'],
     [['--expect-owner', 'canary'], '--expect-owner: requires --probe-url'],
@@ -688,7 +688,7 @@ describe('usage', () => {
     [['--timeout', 'canary'], '--timeout: expected'],
     [['--access-key=canary'], 'secrets are read from the environment'],
     [['--probe-ulr', 'x'], 'did you mean --probe-url?'],
-  ])('doctor with %j is rejected, and nothing is sent', async (args, why) => {
+  ])('of doctor is rejected, and nothing is sent: %j', async (args, why) => {
     await using sandbox = await startSandbox({ owners: 1 });
     const ended = await runCommand(['doctor', ...args], envOf(sandbox));
     expect(ended).toMatchObject({ code: 2, out: '' });

@@ -302,7 +302,7 @@ describe('ports', () => {
       return { port: Number(new URL(url).port), portalPort: Number(new URL(portalUrl).port) };
     });
 
-  it('the ports of the sandbox are the defaults, or the next free ones', async () => {
+  it('are the defaults, or the next free ones', async () => {
     const { seen } = await running(['--json'], async ({ first }) => {
       const { url } = JSON.parse(first);
       return { first: Number(new URL(url).port), second: (await portsOf([])).seen.port };
@@ -313,7 +313,7 @@ describe('ports', () => {
     expect(seen.second % 2).toBe(0);
   });
 
-  it('the ports of the sandbox are kept with --state, also where they are not the defaults', async () => {
+  it('are kept with --state, also where they are not the defaults', async () => {
     const state = join(folder, 'ports.json');
     const first = await portsOf(['--state', state, ...FREE]);
     const second = await portsOf(['--state', state]);
@@ -321,7 +321,7 @@ describe('ports', () => {
     expect(second.seen).toEqual(first.seen);
   });
 
-  it('of the sandbox that are given and in use are an error', async () => {
+  it('that are given and in use are an error', async () => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
     const { port } = taken.address() as { port: number };
@@ -438,7 +438,7 @@ describe('--scenario with --exit-code', () => {
 
   const everyOwner = ({ send, accessKeys }: Client) => send(...accessKeys);
 
-  it('waits for the first request, granted or not, speaks on standard error, and exits with 0 if it passed', async () => {
+  it('waits for the first request, served or not, reports on standard error, and exits with 0 if it passed', async () => {
     const { code, seen, out } = await judged(({ send }) => send('unknown'), everyOwner);
     expect(seen).toMatch(/^Waiting up to a minute for the first token request at http/m);
     expect(seen).toMatch(/^ {2}60 s left, 0 token requests$/m);
@@ -487,7 +487,7 @@ describe('--scenario with --exit-code', () => {
     expect(code).toBe(3);
   });
 
-  it('--scenario all with --exit-code runs all scenarios in turn, with the owners that they need', async () => {
+  it('runs every scenario in turn if the name is all, with the owners that they need', async () => {
     const args = [...FREE, '--json', '--scenario', 'all', '--exit-code'];
     const { code, seen } = await running(args, async ({ first, until }) => {
       const client = clientOf(JSON.parse(first.split('\n')[0] ?? ''));

@@ -23,7 +23,7 @@ describe('on loopback', () => {
     sandbox = await startSandbox();
   });
 
-  it('a page cannot come by a name of its own that points here (DNS rebinding)', async () => {
+  it('a page cannot reach the control plane by a name of its own that resolves to it (DNS rebinding)', async () => {
     const { port } = new URL(sandbox.portalUrl);
     for (const host of [`evil.example:${port}`, 'evil.example', `127.0.0.1.evil.example:${port}`, 'localhost.evil:1']) {
       await attack({ ...JSON_TYPE, host }, 403);
@@ -50,14 +50,14 @@ describe('on loopback', () => {
     expect((await ask('/api/seed', { method: 'POST', headers: own, body: '{"owners":1}' })).status).toBe(200);
   });
 
-  it('the control plane takes neither a form nor JSON under the name of text', async () => {
+  it('the control plane accepts neither a form nor JSON sent as text', async () => {
     for (const type of ['application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'text/plain', '']) {
       await attack(type ? { 'content-type': type } : {}, 415);
     }
     await attack({ 'content-type': 'application/jsonp' }, 415);
   });
 
-  it('the control plane never agrees to be read from elsewhere', async () => {
+  it('the control plane never lets another origin read it', async () => {
     const preflight = {
       origin: 'https://evil.example',
       'access-control-request-method': 'POST',
@@ -72,7 +72,7 @@ describe('on loopback', () => {
     }
   });
 
-  it('the control plane says on every answer that nothing is to be loaded from elsewhere', async () => {
+  it('every answer of the control plane forbids loading anything from elsewhere', async () => {
     for (const path of ['/', '/api/state', '/nothing', '/livez']) {
       const { headers } = await ask(path);
       expect(headers['content-security-policy']).toContain("default-src 'none'");
@@ -82,7 +82,7 @@ describe('on loopback', () => {
     }
   });
 
-  it('the control plane serves only what is there', async () => {
+  it('the control plane serves only what exists', async () => {
     for (const path of ['/../package.json', '/..%2fpackage.json', '//etc/passwd', '/%00', '/portal/assets.ts']) {
       expect((await ask(path)).status).toBe(404);
     }
@@ -92,7 +92,7 @@ describe('on loopback', () => {
   });
 });
 
-describe('where others can reach it', () => {
+describe('where others can reach the control plane', () => {
   let token: string;
 
   beforeEach(async () => {
@@ -100,7 +100,7 @@ describe('where others can reach it', () => {
     token = sandbox.portalToken ?? '';
   });
 
-  it('where others can reach the control plane, a token is required for everything but health', async () => {
+  it('a token is required for everything but health', async () => {
     expect(token.length).toBeGreaterThan(30);
     const wrong = `${token.slice(0, -1)}${token.endsWith('x') ? 'y' : 'x'}`;
     for (const headers of [{}, { authorization: `Bearer ${wrong}` }, { cookie: 'sandbox_control=wrong' }]) {
@@ -114,7 +114,7 @@ describe('where others can reach it', () => {
     expect((await ask('/api/state', { headers: { authorization: `Bearer ${token}` } })).status).toBe(200);
   });
 
-  it('the token of the control plane moves from the address of the page into a cookie', async () => {
+  it('the token moves from the address of the page into a cookie', async () => {
     expect((await ask('/?token=wrong')).status).toBe(401);
     const opened = await ask(`/?token=${token}`);
     expect([opened.status, opened.headers.location]).toEqual([303, '/']);

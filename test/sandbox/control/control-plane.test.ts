@@ -19,7 +19,7 @@ function write(method: string, path: string, body: unknown = {}) {
   return ask(path, { method, headers, body: JSON.stringify(body) });
 }
 
-describe('the interface and its description', () => {
+describe('the interface of the control plane', () => {
   /** A body for each operation that takes one, and a path with names that exist. */
   const bodies: Record<string, object> = {
     'POST /api/tokens/revoke': { all: true },
@@ -40,7 +40,7 @@ describe('the interface and its description', () => {
     '/api/scenarios/{name}/run': '/api/scenarios/cold-start/run',
   };
 
-  it('the control plane answers whatever its description has', async () => {
+  it('answers whatever its description has', async () => {
     const { paths, components } = (await ask('/openapi.json')).json;
     await tokenFor(sandbox);
     // biome-ignore lint/suspicious/noExplicitAny: the document is what the test is about
@@ -60,7 +60,7 @@ describe('the interface and its description', () => {
     }
   });
 
-  it('the control plane answers nothing that is not described, and by no other method', async () => {
+  it('answers nothing that is not described, and by no other method', async () => {
     const { paths } = (await ask('/openapi.json')).json;
     const described = Object.entries<object>(paths).flatMap(([path, item]) =>
       Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
@@ -81,7 +81,7 @@ describe('the interface and its description', () => {
     expect((await ask('/api/elsewhere')).status).toBe(404);
   });
 
-  it('the control plane refuses members of a body and of a query that are not described, and names those that are', async () => {
+  it('refuses members of a body and of a query that are not described, and names those that are', async () => {
     expect((await write('POST', '/api/seed', { ownres: 3 })).json.message).toContain(
       'unknown option; expected one of owners',
     );
@@ -133,7 +133,7 @@ describe('apps, owners and access keys', () => {
     expect((await askToken(sandbox)).json.error).toBe('unauthorized_client');
   });
 
-  it("a second app has its own secret, and its keys are not the first one's", async () => {
+  it('of a second app are not those of the first, nor is its secret', async () => {
     const { json: app } = await write('POST', '/api/apps', { name: 'Second' });
     await write('POST', '/api/owners/owner-001/keys', { app: app.id });
     const { json: second } = await ask(`/api/credentials?owner=owner-001&app=${app.id}`);
@@ -145,7 +145,7 @@ describe('apps, owners and access keys', () => {
     expect((await askToken(sandbox, second.accessKey, { client_id, client_secret })).status).toBe(200);
   });
 
-  it('cannot be doubled or named anyhow, and those that do not exist are not found', async () => {
+  it('need unique and valid names, and those that do not exist are not found', async () => {
     expect((await write('POST', '/api/owners', { id: 'owner-001' })).status).toBe(400);
     expect((await write('POST', '/api/owners', { id: 'a b' })).status).toBe(400);
     expect((await write('POST', '/api/owners', { name: 'x'.repeat(101) })).status).toBe(400);
@@ -155,8 +155,8 @@ describe('apps, owners and access keys', () => {
   });
 });
 
-describe('the rest of the controls', () => {
-  it('the control plane lists requests by what is asked, one by number, and forgets them', async () => {
+describe('the control plane', () => {
+  it('lists requests by filter, one by number, and clears them', async () => {
     await tokenFor(sandbox, sandbox.accessKeys[0]);
     await tokenFor(sandbox, sandbox.accessKeys[1]);
     await tokenFor(sandbox, sandbox.accessKeys[1]);
@@ -173,7 +173,7 @@ describe('the rest of the controls', () => {
     expect((await ask('/api/requests/2')).status).toBe(404);
   });
 
-  it('the control plane revokes tokens by fingerprint, by owner, and all', async () => {
+  it('revokes tokens by fingerprint, by owner, and all', async () => {
     const token = await tokenFor(sandbox);
     const { tokens } = (await ask('/api/state')).json.picture.lanes[0];
     expect(tokens).toHaveLength(1);
@@ -188,7 +188,7 @@ describe('the rest of the controls', () => {
     expect((await write('POST', '/api/tokens/revoke')).status).toBe(400);
   });
 
-  it('the control plane tries a request, and shows no secret', async () => {
+  it('tries a request, and shows no secret', async () => {
     const { json, text } = await write('POST', '/api/try', { owner: 'owner-002' });
     expect(json).toMatchObject({ status: 200, echoStatus: 200, echoOwner: 'owner-002' });
     expect(json.body).toContain('•••');
@@ -206,7 +206,7 @@ describe('the rest of the controls', () => {
     expect((await write('POST', '/api/try')).json).toEqual({ socketError: 'ECONNRESET', body: '' });
   });
 
-  it('a reset takes the sandbox back to the start', async () => {
+  it('takes the sandbox back to the start on a reset', async () => {
     const before = [sandbox.clientSecret, ...sandbox.accessKeys];
     const token = await tokenFor(sandbox);
     sandbox.faults.add({ kind: 'silence' });
@@ -228,7 +228,7 @@ describe('the rest of the controls', () => {
     expect((await askToken(sandbox)).status).toBe(200);
   });
 
-  it('the control plane tells whether it is alive, and whether it is ready', async () => {
+  it('reports whether it is alive, and whether it is ready', async () => {
     expect((await ask('/livez')).status).toBe(200);
     expect((await ask('/readyz')).status).toBe(200);
     sandbox.faults.add({ kind: 'refuse' });
@@ -236,7 +236,7 @@ describe('the rest of the controls', () => {
     expect((await ask('/livez')).status).toBe(200);
   });
 
-  it('the control plane is out of reach of every fault', async () => {
+  it('is out of reach of every fault', async () => {
     for (const rule of [{ kind: 'silence' }, { kind: 'refuse' }] as const) {
       sandbox.faults.add({ ...rule, target: { path: 'all' } });
     }
@@ -244,7 +244,7 @@ describe('the rest of the controls', () => {
     expect((await askToken(sandbox)).status).toBe(200);
   });
 
-  it('the control plane tells no secret but where it is asked for credentials', async () => {
+  it('shows no secret except where it is asked for credentials', async () => {
     const token = await tokenFor(sandbox);
     await echo(sandbox, token);
     const told: string[] = [];

@@ -55,7 +55,7 @@ function read(writableLength = 0) {
   return reader;
 }
 
-describe('Feed', () => {
+describe('the feed', () => {
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance', 'Date'] });
     world = makeWorld();
@@ -70,7 +70,7 @@ describe('Feed', () => {
     vi.useRealTimers();
   });
 
-  it('the feed tells at once what comes after a pause, and then gathers for a tenth of a second', () => {
+  it('reports at once what comes after a pause, and then gathers for a tenth of a second', () => {
     read();
     world.ledger.open({ kind: 'echo', method: 'GET' });
     vi.advanceTimersByTime(1);
@@ -85,7 +85,7 @@ describe('Feed', () => {
     expect(frames).toHaveLength(2);
   });
 
-  it('the feed leaves out requests and tokens beyond 250, says how many, and then waits half a second', () => {
+  it('leaves out requests and tokens beyond 250, says how many, and then waits half a second', () => {
     read();
     const [key] = world.directory.accessKeys.values();
     if (!key) throw new Error('there is one');
@@ -108,7 +108,7 @@ describe('Feed', () => {
     expect(frames[1]?.requestsLeftOut ?? frames[1]?.tokensLeftOut).toBeUndefined();
   });
 
-  it('the feed builds no frame while nobody reads', () => {
+  it('builds no frame while nobody reads', () => {
     world.ledger.open({ kind: 'echo', method: 'GET' });
     feed.note('faults');
     vi.advanceTimersByTime(1000);
@@ -118,7 +118,7 @@ describe('Feed', () => {
     expect(frames).toEqual([{ clock: expect.anything(), figures: expect.anything(), bands: [], faults: [] }]);
   });
 
-  it('the feed cuts off a reader that does not read', () => {
+  it('disconnects a reader that does not read', () => {
     const [idle, reader] = [read(10_000_001), read()];
     feed.note('faults');
     vi.advanceTimersByTime(1);
@@ -126,7 +126,7 @@ describe('Feed', () => {
     expect(frames).toHaveLength(1);
   });
 
-  it('closing the feed cuts off its readers, and sends them nothing more', () => {
+  it('cuts off its readers when it is closed, and sends them nothing more', () => {
     const { destroy } = read();
     feed.close();
     feed.note('faults');

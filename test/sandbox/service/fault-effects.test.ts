@@ -16,7 +16,7 @@ beforeEach(async () => {
 
 afterEach(() => sandbox.close());
 
-describe('rules with values of every sort', () => {
+describe('a rule', () => {
   const HEADER_NAMES = [
     'trailer',
     'Transfer-Encoding',
@@ -63,35 +63,38 @@ describe('rules with values of every sort', () => {
     while (sandbox.faults.list()[0]?.hits === 0) await settle();
   }
 
-  it.each(FAULT_KIND_NAMES)('any %s rule is refused or carried out, and the sandbox goes on', async (kind) => {
-    const random = seeded(1);
-    const token = rawTokenRequest(sandbox);
-    const requests = [token, token.replace('connection: close\r\n', '') + token];
-    const path = FAULT_KINDS[kind].paths.includes('all') ? 'all' : 'token';
-    if (path === 'all') requests.push(bare('GET /echo'), bare('HEAD /echo'), bare('PUT /'));
-    let added = 0;
-    for (let round = 0; round < 100; round++) {
-      const members = faultMembers(kind).filter(([, { type }]) => type !== 'exact_optional' || random() < 0.7);
-      const values = members.map(([name, member]) => [name, valueFor(member, random)]);
-      const rule = { kind, target: { path }, when: { next: 1 } };
-      try {
-        sandbox.faults.add({ ...rule, ...Object.fromEntries(values) } as FaultRule);
-      } catch (error) {
-        if (!isOwnerTokenError(error)) throw error;
-        continue;
+  it.each(FAULT_KIND_NAMES)(
+    'of kind %s, with any values, is refused or carried out, and the sandbox goes on',
+    async (kind) => {
+      const random = seeded(1);
+      const token = rawTokenRequest(sandbox);
+      const requests = [token, token.replace('connection: close\r\n', '') + token];
+      const path = FAULT_KINDS[kind].paths.includes('all') ? 'all' : 'token';
+      if (path === 'all') requests.push(bare('GET /echo'), bare('HEAD /echo'), bare('PUT /'));
+      let added = 0;
+      for (let round = 0; round < 100; round++) {
+        const members = faultMembers(kind).filter(([, { type }]) => type !== 'exact_optional' || random() < 0.7);
+        const values = members.map(([name, member]) => [name, valueFor(member, random)]);
+        const rule = { kind, target: { path }, when: { next: 1 } };
+        try {
+          sandbox.faults.add({ ...rule, ...Object.fromEntries(values) } as FaultRule);
+        } catch (error) {
+          if (!isOwnerTokenError(error)) throw error;
+          continue;
+        }
+        added++;
+        void raw(sandbox.url, requests[round % requests.length] ?? '');
+        await applied();
+        sandbox.clock.advance(60_000);
+        await settle();
+        sandbox.faults.clear();
       }
-      added++;
-      void raw(sandbox.url, requests[round % requests.length] ?? '');
-      await applied();
-      sandbox.clock.advance(60_000);
-      await settle();
-      sandbox.faults.clear();
-    }
-    expect(added).toBeGreaterThan(10);
-    expect((await askToken(sandbox)).status).toBe(200);
-  });
+      expect(added).toBeGreaterThan(10);
+      expect((await askToken(sandbox)).status).toBe(200);
+    },
+  );
 
-  it('a request is answered with 500, and the console told, if the effect of a fault throws all the same', async () => {
+  it('whose effect throws all the same gives a 500 and a line on the console', async () => {
     const warned = vi.spyOn(process, 'emitWarning').mockReturnValue();
     sandbox.faults.add({ kind: 'status', status: 500, id: 'mine', when: { next: 1 } });
     vi.spyOn(ServerResponse.prototype, 'writeHead').mockImplementationOnce(() => {

@@ -26,7 +26,7 @@ async function until(holds: () => boolean): Promise<void> {
   }
 }
 
-describe('each kind of fault, and none after it was removed', () => {
+describe('a fault', () => {
   const cases: [FaultRule, outcome: string, expected: object][] = [
     [{ kind: 'status', status: 503 }, 'server_error', { text: expect.stringMatching(/^HTTP\/1.1 503 /), end: 'fin' }],
     [{ kind: 'refuse', target: { path: 'token' } }, 'socket_fault', { text: '', end: 'reset' }],
@@ -54,7 +54,7 @@ describe('each kind of fault, and none after it was removed', () => {
     [{ kind: 'wrong_owner_token' }, 'wrong_owner', { text: expect.stringMatching(/^HTTP\/1.1 200 /), end: 'fin' }],
   ];
 
-  it.each(cases)('the fault %j strikes, and no longer once it is removed', async (rule, outcome, expected) => {
+  it.each(cases)('strikes until it is removed: %j', async (rule, outcome, expected) => {
     const before = await rawToken();
     const id = sandbox.faults.add(rule);
     expect(await rawToken()).toEqual(expected);
@@ -69,7 +69,7 @@ describe('each kind of fault, and none after it was removed', () => {
     expect(sandbox.ledger.entries().at(-1)).not.toHaveProperty('fault');
   });
 
-  it('the fault status answers with a body, headers and Retry-After of its own', async () => {
+  it('of kind status answers with a body, headers and Retry-After of its own', async () => {
     const body = { error: 'temporarily_unavailable' };
     sandbox.faults.add({ kind: 'status', status: 429, body, retryAfter: 17, headers: { 'X-Reason': 'test' } });
     const reply = await askToken(sandbox);
@@ -85,7 +85,7 @@ describe('each kind of fault, and none after it was removed', () => {
     expect(await askToken(sandbox)).toMatchObject({ status: 204, text: '' });
   });
 
-  it('the faults latency and stall end when their time has come, by the clock of the sandbox', async () => {
+  it('of kind latency or stall ends when its time has come, by the clock of the sandbox', async () => {
     const rules: FaultRule[] = [
       { kind: 'latency', ms: 5000 },
       { kind: 'stall', at: 'before_headers', ms: 5000 },
@@ -109,7 +109,7 @@ describe('each kind of fault, and none after it was removed', () => {
     }
   });
 
-  it('the fault drip gives the body in small pieces', async () => {
+  it('of kind drip gives the body in small pieces', async () => {
     sandbox.faults.add({ kind: 'drip', bytes: 50, everyMs: 1000 });
     const asked = askToken(sandbox);
     await until(() => sandbox.ledger.count({ outcome: 'pending' }) === 1);
@@ -130,7 +130,7 @@ describe('each kind of fault, and none after it was removed', () => {
     { kind: 'silence' },
     { kind: 'stall', at: 'before_headers' },
     { kind: 'stall', at: 'after_headers' },
-  ])('the fault %j lasts until the caller gives up, whatever the time', async (rule) => {
+  ])('lasts until the caller gives up, whatever the time: %j', async (rule) => {
     sandbox.faults.add(rule);
     const agent = new http.Agent();
     const asked = askToken(sandbox, undefined, {}, agent).then(
@@ -147,7 +147,7 @@ describe('each kind of fault, and none after it was removed', () => {
   });
 
   it.each(['plain', 'cut', 'corrupt'] as const)(
-    'an answer with wrong gzip of the sort %s cannot be unpacked',
+    'of kind wrong_gzip (%s) gives an answer that cannot be unpacked',
     async (how) => {
       sandbox.faults.add({ kind: 'wrong_gzip', how });
       const { text } = await rawToken();
@@ -155,7 +155,7 @@ describe('each kind of fault, and none after it was removed', () => {
     },
   );
 
-  it('the fault refuse, aimed at everything, closes the port and cuts off who is connected', async () => {
+  it('of kind refuse, aimed at everything, closes the port and all connections', async () => {
     const agent = new http.Agent({ keepAlive: true });
     await askToken(sandbox, undefined, {}, agent);
     const id = sandbox.faults.add({ kind: 'refuse' });
@@ -166,7 +166,7 @@ describe('each kind of fault, and none after it was removed', () => {
     agent.destroy();
   });
 
-  it("another owner's token works for that owner, and harms nobody's own", async () => {
+  it("that gives out another owner's token gives one that works for that owner, and harms nobody's own", async () => {
     const [first, second] = sandbox.owners;
     const own = await tokenFor(sandbox, second?.accessKey);
     sandbox.faults.add({ kind: 'wrong_owner_token', when: { next: 1 } });
@@ -179,7 +179,7 @@ describe('each kind of fault, and none after it was removed', () => {
     expect(sandbox.ledger.wasted).toBe(0);
   });
 
-  it("another owner's token is never one of another app", async () => {
+  it("that gives out another owner's token never gives one of another app", async () => {
     await using alone = await startSandbox({ owners: 1 });
     const write = { method: 'POST', headers: { 'content-type': 'application/json' } };
     await call(`${alone.portalUrl}/api/apps`, { ...write, body: '{"id":"other"}' });
@@ -189,7 +189,7 @@ describe('each kind of fault, and none after it was removed', () => {
     expect((await echo(alone, await tokenFor(alone))).json).toEqual({ owner: 'owner-001' });
   });
 
-  it('a token that was lost on the way does not make the next request a waste', async () => {
+  it('that loses a token on the way does not make the next request a waste', async () => {
     sandbox.faults.add({ kind: 'truncate', when: { next: 1 } });
     await rawToken();
     await tokenFor(sandbox);
@@ -197,21 +197,21 @@ describe('each kind of fault, and none after it was removed', () => {
   });
 });
 
-describe('when a fault strikes', () => {
+describe('a fault strikes', () => {
   const statuses = async (count: number) => {
     const all: number[] = [];
     for (let n = 0; n < count; n++) all.push((await askToken(sandbox)).status);
     return all;
   };
 
-  it('a fault strikes the next so many requests', async () => {
+  it('for a number of requests', async () => {
     const id = sandbox.faults.add({ kind: 'status', status: 500, when: { next: 2 } });
     expect(sandbox.faults.list()).toMatchObject([{ id, left: { requests: 2 } }]);
     expect(await statuses(3)).toEqual([500, 500, 200]);
     expect(sandbox.faults.list()).toMatchObject([{ id, hits: 2, left: { requests: 0 } }]);
   });
 
-  it('a fault strikes over a rate, with Retry-After until the window ends', async () => {
+  it('over a rate, with Retry-After until the window ends', async () => {
     sandbox.faults.add({ kind: 'status', status: 429, when: { over: 2, perMs: 10_000 } });
     expect(await statuses(3)).toEqual([200, 200, 429]);
     sandbox.clock.advance(4000);
@@ -223,7 +223,7 @@ describe('when a fault strikes', () => {
     expect(await statuses(3)).toEqual([200, 200, 429]);
   });
 
-  it('a fault strikes by a schedule, once or again and again', async () => {
+  it('by a schedule, once or again and again', async () => {
     sandbox.faults.add({ kind: 'status', status: 500, when: { schedule: [[1000, 2000]] } });
     sandbox.faults.add({ kind: 'status', status: 502, when: { schedule: [[3000, 4000]], everyMs: 5000 } });
     const seen: number[] = [];
@@ -235,7 +235,7 @@ describe('when a fault strikes', () => {
     expect(sandbox.faults.list().map((fault) => fault.left)).toEqual([{ ms: 0 }, undefined]);
   });
 
-  it('a port that is closed by a schedule opens again in time', async () => {
+  it('by a schedule that opens a closed port again in time', async () => {
     sandbox.faults.add({ kind: 'refuse', when: { schedule: [[1000, 31_000]] } });
     expect((await askToken(sandbox)).status).toBe(200);
     sandbox.clock.advance(1000);
@@ -246,7 +246,7 @@ describe('when a fault strikes', () => {
     expect((await askToken(sandbox)).status).toBe(200);
   });
 
-  it('a fault strikes by probability, the same each time with the same seed', async () => {
+  it('by probability, the same each time with the same seed', async () => {
     const pattern = async (seed: number) => {
       const id = sandbox.faults.add({ kind: 'status', status: 500, when: { probability: 0.5, seed } });
       const seen = await statuses(24);
@@ -260,7 +260,7 @@ describe('when a fault strikes', () => {
     expect(first).toContain('500');
   });
 
-  it('a fault strikes for one owner, one app, or one path', async () => {
+  it('for one owner, one app, or one path', async () => {
     const [first, second] = sandbox.owners;
     sandbox.faults.add({ kind: 'status', status: 500, target: { owner: first?.id ?? '' } });
     expect((await askToken(sandbox, first?.accessKey)).status).toBe(500);
@@ -279,7 +279,7 @@ describe('when a fault strikes', () => {
     expect((await askToken(sandbox)).status).toBe(200);
   });
 
-  it('a fault strikes for a share of the owners, always the same ones, and none for an unknown key', async () => {
+  it('for a share of the owners, always the same ones, and none for an unknown key', async () => {
     sandbox.seed(10);
     const struck = async (share: number) => {
       const id = sandbox.faults.add({ kind: 'status', status: 503, target: { share } });
@@ -295,7 +295,7 @@ describe('when a fault strikes', () => {
     await expect(askToken(sandbox, sandbox.accessKeys[4])).rejects.toThrow('ECONNRESET');
   });
 
-  it('of several faults the oldest strikes, after the delays before it', async () => {
+  it('if it is the oldest of several, after the delays before it', async () => {
     sandbox.faults.add({ kind: 'latency', ms: 1000 });
     sandbox.faults.add({ kind: 'status', status: 500 });
     sandbox.faults.add({ kind: 'status', status: 502 });
@@ -307,7 +307,7 @@ describe('when a fault strikes', () => {
   });
 });
 
-describe('a bad rule', () => {
+describe('a fault rule', () => {
   it.each([
     [{ kind: 'latencyy', ms: 1 }, /did you mean latency/],
     [{ kind: 'status', status: 503, nxt: 3 }, /nxt: unknown option/],
@@ -334,24 +334,24 @@ describe('a bad rule', () => {
     [{ kind: 'silence', id: 'no spaces' }, /id/],
     [null, /expected an object/],
     ['text', /expected an object/],
-  ])('the fault rule %j is refused', (rule, message) => {
+  ])('is refused: %j', (rule, message) => {
     expect(() => sandbox.faults.add(rule as FaultRule)).toThrow(message);
     expect(sandbox.faults.list()).toEqual([]);
   });
 
-  it('a fault rule whose body JSON cannot represent is refused', () => {
+  it('whose body JSON cannot represent is refused', () => {
     const message = /body: expected a string, or a value that JSON can represent/;
     for (const body of [1n, () => 'text', Symbol('text')]) {
       expect(() => sandbox.faults.add({ kind: 'status', status: 500, body })).toThrow(message);
     }
   });
 
-  it('a fault rule with an id that is taken is refused', () => {
+  it('with an id that is taken is refused', () => {
     sandbox.faults.add({ kind: 'silence', id: 'mine' });
     expect(() => sandbox.faults.add({ kind: 'silence', id: 'mine' })).toThrow('mine exists already');
   });
 
-  it('a fault rule that is aimed at nobody is refused, and an access key in place of an id not repeated', () => {
+  it('that is aimed at nobody is refused, and an access key in place of an id is not repeated', () => {
     const owner = sandbox.accessKeys[0] ?? '';
     expect(() => sandbox.faults.add({ kind: 'silence', target: { owner } })).toThrow(
       /^target.owner: no owner has this id$/,
@@ -360,7 +360,7 @@ describe('a bad rule', () => {
     expect(sandbox.faults.list()).toEqual([]);
   });
 
-  it('a fault rule that is changed after it was added changes nothing', async () => {
+  it('that is changed after it was added changes nothing', async () => {
     const when = { next: 5 };
     sandbox.faults.add({ kind: 'status', status: 500, when });
     when.next = 0;

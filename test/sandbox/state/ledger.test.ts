@@ -4,8 +4,8 @@ import { ManualClock } from '../../helpers/manual-clock.ts';
 
 const REQUEST = { kind: 'token', method: 'POST', owner: 'owner-001' } as const;
 
-describe('Ledger', () => {
-  it('the ledger counts what is under way, and then what became of it, once', () => {
+describe('the ledger', () => {
+  it('counts requests in flight, and then their outcomes, once', () => {
     const clock = new ManualClock();
     const ledger = new Ledger(clock, 10);
     const entry = ledger.open(REQUEST);
@@ -18,7 +18,7 @@ describe('Ledger', () => {
     expect(ledger.entries()).toEqual([expect.objectContaining({ outcome: 'socket_fault', durationMs: 30 })]);
   });
 
-  it('the ledger does not count what ends after it was cleared', () => {
+  it('does not count what ends after it was cleared', () => {
     const ledger = new Ledger(new ManualClock(), 10);
     const entry = ledger.open(REQUEST);
     ledger.clear();
@@ -37,7 +37,7 @@ describe('Ledger', () => {
     ['entries', { owners: 'owner-001' }, 'owners: unknown option; expected one of kind, owner, outcome, wasted'],
     ['summary', { outcome: 'isued' }, 'did you mean issued?'],
   ] as const)(
-    '%s refuses a filter with a mistyped name or value, and says which there are',
+    'refuses a filter with a mistyped name or value, and says which there are: %s()',
     (method, filter, problem) => {
       const ledger = new Ledger(new ManualClock(), 10);
       ledger.open(REQUEST).close('issued');
@@ -47,7 +47,7 @@ describe('Ledger', () => {
     },
   );
 
-  it('the ledger gives copies', () => {
+  it('returns copies', () => {
     const ledger = new Ledger(new ManualClock(), 10);
     ledger.open(REQUEST).close('issued');
     for (const entry of [ledger.entries()[0], ledger.find(1)]) if (entry) entry.outcome = 'aborted';

@@ -15,8 +15,8 @@ async function start(profile: ProfileChanges): Promise<Sandbox> {
 
 afterEach(() => sandbox.close());
 
-describe('the shape of an answer', () => {
-  it('an answer of the shape odd differs in names, wrapping and how the lifetime is written, each by itself', async () => {
+describe('an answer of the shape', () => {
+  it('odd differs in names, wrapping and how the lifetime is written, each by itself', async () => {
     await start({ shape: 'odd' });
     expect((await askToken(sandbox)).json).toEqual({
       data: { accessToken: expect.any(String), tokenType: 'bearer', expiresIn: '600' },
@@ -27,7 +27,7 @@ describe('the shape of an answer', () => {
     expect((await askToken(sandbox)).json).toMatchObject({ token_type: 'bearer', expires_in: 600_000 });
   });
 
-  it('an answer of the shape hostile is another each time, in turn, and the ledger knows which could be used', async () => {
+  it('hostile is another each time, in turn, and the ledger knows which could be used', async () => {
     await start({ shape: 'hostile' });
     const bodies = new Set<string>();
     for (const hostile of MALFORMED_ANSWERS) {
@@ -39,7 +39,7 @@ describe('the shape of an answer', () => {
     expect(bodies.size).toBe(MALFORMED_ANSWERS.length);
   });
 
-  it('answers of the shape hostile give tokens that nobody has, so that the next request is no waste', async () => {
+  it('hostile gives a token that nobody has, so that the next request is no waste', async () => {
     await start({ shape: 'hostile' });
     expect((await askToken(sandbox)).text).toBe('{}');
     sandbox.setProfile({ shape: 'rfc6749' });
@@ -52,7 +52,7 @@ describe('a form', () => {
   it.each([
     ['with the credentials in it', formRequest],
     ['with the credentials in HTTP Basic', basicAuthRequest],
-  ])('%s is accepted where the profile says so, and refused elsewhere', async (_, shape) => {
+  ])('%s is accepted if the profile says so, and refused otherwise', async (_, shape) => {
     const { url, clientId, clientSecret, accessKeys } = await start({ acceptForms: true });
     const source = new TokenEndpoint({ baseUrl: url, clientId, clientSecret, tokenRequest: shape() });
     await using tokens = new OwnerTokenRegistry({ source });
@@ -64,7 +64,7 @@ describe('a form', () => {
 });
 
 describe('a token', () => {
-  it('is a JWT on request, and tells whom it speaks for and how long', async () => {
+  it('is a JWT on request, and says for whom and how long it is valid', async () => {
     await start({ tokenFormat: 'jwt' });
     const token = await tokenFor(sandbox);
     const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
@@ -165,7 +165,7 @@ describe('profile settings', () => {
     );
   });
 
-  it('in force are told in words', async () => {
+  it('in force are described in words', async () => {
     await start({ shape: 'odd', revokedKey: 'access_denied', odd: { lifetimeAs: 'string', wrapped: false } });
     const { json } = await call(`${sandbox.portalUrl}/api/facts`);
     const told = Object.fromEntries(json.map(({ setting, statement }: Fact) => [setting, statement]));

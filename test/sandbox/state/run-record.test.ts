@@ -29,22 +29,22 @@ describe('a wait that a 429 demands', () => {
     return record.requests.map(({ isEarly }) => isEarly);
   }
 
-  it('a wait includes its last millisecond, and ends with it', () => {
+  it('includes its last millisecond, and ends with it', () => {
     expect(earlyOf([0, 10], [9_999])).toEqual([false, true]);
     expect(earlyOf([0, 10], [10_000])).toEqual([false, false]);
   });
 
-  it('a wait excuses the requests of its first second, whose client may not have read the answer', () => {
+  it('excuses the requests of its first second, whose client may not have read the answer', () => {
     expect(earlyOf([0, 10], [1_000, 10], [1_001, 10])).toEqual([false, false, true]);
   });
 
-  it('a wait begins with the first 429 and ends with the latest end that any of them named', () => {
+  it('begins with the first 429 and ends with the latest end that any of them named', () => {
     expect(earlyOf([0, 10], [500, 2], [5_000])).toEqual([false, false, true]);
     expect(earlyOf([0, 2], [500, 10], [5_000])).toEqual([false, false, true]);
     expect(earlyOf([0, 2], [500, 3], [3_500])).toEqual([false, false, false]);
   });
 
-  it('a wait that has ended says nothing about the next one', () => {
+  it('says nothing about the next one once it has ended', () => {
     expect(earlyOf([0, 2], [4_000, 10], [4_500], [6_000])).toEqual([false, false, false, true]);
   });
 });

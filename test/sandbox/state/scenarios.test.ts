@@ -11,14 +11,14 @@ beforeEach(async () => {
 
 afterEach(() => sandbox.close());
 
-describe('scenarios', () => {
+describe('a scenario', () => {
   const ask = (method: string, path: string) => {
     const written = { headers: { 'content-type': 'application/json' }, body: '{}' };
     return call(`${sandbox.portalUrl}${path}`, { method, ...(method === 'POST' && written) });
   };
 
   it.each(SCENARIOS.map(({ name }) => name))(
-    'the scenario %s is one request away, and ends without trace of a fault',
+    'is one request away, and ends without trace of a fault: %s',
     async (name) => {
       const { status, json } = await ask('POST', `/api/scenarios/${name}`);
       expect([status, json.name]).toEqual([200, name]);
@@ -30,7 +30,7 @@ describe('scenarios', () => {
     },
   );
 
-  it('a scenario ends by itself, and by the next one', async () => {
+  it('ends by itself, and by the next one', async () => {
     sandbox.runScenario('black-hole');
     sandbox.runScenario('rate-limit-storm');
     expect(sandbox.faults.list()).toHaveLength(1);
@@ -42,7 +42,7 @@ describe('scenarios', () => {
     expect(sandbox.stopScenario()).toBe(false);
   });
 
-  it('a scenario leaves the faults alone that are not its own', () => {
+  it('leaves the faults alone that are not its own', () => {
     const id = sandbox.faults.add({ kind: 'latency', ms: 1 });
     sandbox.runScenario('outage');
     sandbox.stopScenario();

@@ -126,7 +126,7 @@ describe('a state file', () => {
     expect(JSON.parse(readFileSync(join(folder, 'real', 'state.json'), 'utf8')).owners).toHaveLength(2);
   });
 
-  it('does not let options beside it go unheard', async () => {
+  it('is completed by options beside it, and refused if they conflict with it', async () => {
     await (await start({ seed: 1, owners: 4, lifetimeSeconds: 60 })).close();
     const conflict = { code: 'state_conflict' };
     await expect(start({ owners: 3 })).rejects.toMatchObject(conflict);

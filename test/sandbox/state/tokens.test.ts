@@ -14,8 +14,8 @@ function world() {
   return { tokens: new Tokens(secrets), first, second };
 }
 
-describe('Tokens', () => {
-  it('the sandbox keeps the last 100,000 tokens and forgets the oldest', () => {
+describe('tokens', () => {
+  it('are kept up to 100,000, and then the oldest are forgotten', () => {
     const { tokens, first } = world();
     const values = Array.from({ length: 100_001 }, () => tokens.issue(first, 0, OPTIONS).value);
     expect(tokens.find(values.at(-1) ?? '')).toBeDefined();
@@ -25,7 +25,7 @@ describe('Tokens', () => {
     expect(new Set(values).size).toBe(values.length);
   });
 
-  it('an owner is covered by an earlier token while the newest was lost, and until it ends or is revoked', () => {
+  it('cover their owner while a newer one was lost, until they end or are revoked', () => {
     const { tokens, first, second } = world();
     const { value } = tokens.issue(first, 0, OPTIONS);
     tokens.issue(first, 500, OPTIONS).token.delivered = false;

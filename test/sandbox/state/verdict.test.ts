@@ -119,7 +119,7 @@ describe('a run is not tested', () => {
 });
 
 describe('a verdict', () => {
-  it('shows what came about, what was observed, and the requests that show it', async () => {
+  it('shows the conditions, what was observed, and the requests that show it', async () => {
     const [first] = sandbox.owners;
     const verdict = await verdictOf('owner-revoked', async () => {
       for (let n = 0; n < 11; n++) await ask();
@@ -137,7 +137,7 @@ describe('a verdict', () => {
     });
   });
 
-  it('the verdict of a cold start fails a needless request and a duplicate', async () => {
+  it('of a cold start fails a needless request and a duplicate', async () => {
     sandbox.seed(200);
     const verdict = await verdictOf('cold-start', async () => {
       const keys = sandbox.accessKeys.slice(0, 100);
@@ -151,7 +151,7 @@ describe('a verdict', () => {
     ]);
   });
 
-  it('the verdict of an outage counts attempts for each owner, and allows for a quick retry', async () => {
+  it('of an outage counts attempts for each owner, and allows for a quick retry', async () => {
     const attempt = async (times: number, everyMs: number) => {
       for (let n = 0; n < times; n++) {
         expect((await ask()).status).toBe(503);
@@ -186,7 +186,7 @@ describe('a verdict', () => {
     expect(neverBack.findings.find(({ passed }) => !passed)?.requests).toHaveLength(1);
   });
 
-  it('the verdict of an outage fails nearly all owners at once after it, even where answers are quick', async () => {
+  it('of an outage fails nearly all owners at once after it, even where answers are quick', async () => {
     sandbox.seed(140);
     const keys = sandbox.accessKeys;
     const recovery = async (atOnce: number) =>
@@ -217,7 +217,7 @@ describe('a verdict', () => {
       sandbox.clock.advance(2000);
     };
 
-    it('the verdict of a rate-limit storm lets other owners on while one waits', async () => {
+    it('lets other owners on while one waits', async () => {
       const verdict = await verdictOf('rate-limit-storm', async () => {
         await storm();
         expect((await ask(sandbox.accessKeys[11])).status).toBe(429);
@@ -227,7 +227,7 @@ describe('a verdict', () => {
       expect(verdict).toMatchObject({ verdict: 'passed' });
     });
 
-    it('the verdict of a rate-limit storm fails a request for the owner that is to wait', async () => {
+    it('fails a request for the owner that is to wait', async () => {
       const verdict = await verdictOf('rate-limit-storm', async () => {
         await storm();
         await ask();
@@ -237,7 +237,7 @@ describe('a verdict', () => {
       expect(failedOf(verdict)).toEqual([EARLY]);
     });
 
-    it('the verdict of a rate-limit storm counts an owner as served though it is limited again later', async () => {
+    it('counts an owner as served though it is limited again later', async () => {
       const verdict = await verdictOf('rate-limit-storm', async () => {
         await limit(sandbox.accessKeys.slice(1, 11));
         sandbox.clock.advance(10_000);
@@ -250,7 +250,7 @@ describe('a verdict', () => {
     });
   });
 
-  it('the verdict of a revoked owner leaves out a request of another owner that is in flight at the end', async () => {
+  it('of a revoked owner leaves out a request of another owner that is in flight at the end', async () => {
     const verdict = await verdictOf('owner-revoked', async () => {
       await ask();
       expect((await ask(sandbox.accessKeys[1])).status).toBe(200);
@@ -261,7 +261,7 @@ describe('a verdict', () => {
     expect(verdict).toMatchObject({ verdict: 'passed' });
   });
 
-  it('the verdict of a revoked owner fails an integration that fails for others too', async () => {
+  it('of a revoked owner fails an integration that fails for others too', async () => {
     sandbox.setOwnerEnabled(sandbox.owners[1]?.id ?? '', false);
     const verdict = await verdictOf('owner-revoked', async () => {
       await ask();
@@ -270,7 +270,7 @@ describe('a verdict', () => {
     expect(failedOf(verdict)).toEqual(['Gets tokens for all other owners']);
   });
 
-  it('the verdict of a rotated secret fails an integration that does not carry on, or goes back to the old secret', async () => {
+  it('of a rotated secret fails an integration that does not carry on, or goes back to the old secret', async () => {
     const old = sandbox.clientSecret;
     const stops = await verdictOf('secret-rotated', () => askToken(sandbox, undefined, { client_secret: old }));
     expect(failedOf(stops)).toEqual(['Carries on with the new secret, and with it alone for the last 30 s']);
@@ -282,7 +282,7 @@ describe('a verdict', () => {
     expect(failedOf(returns)).toEqual(['Carries on with the new secret, and with it alone for the last 30 s']);
   });
 
-  it("the verdict of another owner's token allows for calls that began before the answer could be read", async () => {
+  it("of another owner's token allows for calls that began before the answer could be read", async () => {
     const owner = sandbox.owners[0]?.id ?? '';
     const use = (everyMs: number) => async () => {
       const token = (await ask()).json.access_token;

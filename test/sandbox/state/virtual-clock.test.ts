@@ -7,8 +7,8 @@ const frozen = () => {
   return clock;
 };
 
-describe('VirtualClock', () => {
-  it('the virtual clock runs with the machine until it is frozen, and on from there when resumed', async () => {
+describe('the virtual clock', () => {
+  it('runs with the machine until it is frozen, and on from there when resumed', async () => {
     const clock = new VirtualClock();
     expect(Math.abs(clock.now() - Date.now())).toBeLessThan(1000);
     clock.freeze();
@@ -22,7 +22,7 @@ describe('VirtualClock', () => {
     expect(clock.monotonic()).toBeGreaterThanOrEqual((held[1] ?? 0) + 10_000_000);
   });
 
-  it('the virtual clock runs what falls due, each at its own moment, in order', () => {
+  it('runs what falls due, each at its own moment, in order', () => {
     const clock = frozen();
     const startMs = clock.monotonic();
     const ran: [string, number][] = [];
@@ -43,7 +43,7 @@ describe('VirtualClock', () => {
     expect(clock.monotonic() - startMs).toBe(400);
   });
 
-  it('the virtual clock sets real timers only while it runs', async () => {
+  it('sets real timers only while it runs', async () => {
     const clock = frozen();
     let fired = 0;
     const done = new Promise<void>((resolve) => {
@@ -59,7 +59,7 @@ describe('VirtualClock', () => {
     expect(fired).toBe(1);
   });
 
-  it('the virtual clock goes on though a timer throws', () => {
+  it('goes on though a timer throws', () => {
     const clock = frozen();
     const startMs = clock.monotonic();
     clock.setTimeout(() => {
@@ -70,7 +70,7 @@ describe('VirtualClock', () => {
     clock.advance(10);
   });
 
-  it('the virtual clock refuses to go back, to no number, and from within a timer', () => {
+  it('refuses to go back, to NaN, and from within a timer', () => {
     const clock = frozen();
     expect(() => clock.advance(-1)).toThrow(RangeError);
     expect(() => clock.advance(Number.NaN)).toThrow(RangeError);

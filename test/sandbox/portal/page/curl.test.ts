@@ -28,7 +28,7 @@ it('a command names secrets by the environment variables that hold them, and its
   });
 });
 
-it('a command with secrets is one that the sandbox gives a token for', async () => {
+it('a command with secrets gets a token from the sandbox', async () => {
   await using sandbox = await startSandbox();
   const { url: baseUrl, clientId, clientSecret, accessKeys } = sandbox;
   const secrets = { baseUrl, clientId, clientSecret, owner: 'owner-001', accessKey: accessKeys[0] ?? '', env: '' };

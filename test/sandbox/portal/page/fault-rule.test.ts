@@ -31,7 +31,7 @@ it('the form for a fault has a field for every member of every kind but headers'
   }
 });
 
-it('the form for a fault begins with answers that make a good rule, for every kind and condition', () => {
+it('the form for a fault begins with answers that make a valid rule, for every kind and condition', () => {
   for (const kind of FAULT_KIND_NAMES) {
     for (const when of Object.keys(WHEN_FIELDS) as WhenKind[]) {
       expect(() => checkFaultRule(ruleOf(answers({ kind, when })))).not.toThrow();
@@ -39,7 +39,7 @@ it('the form for a fault begins with answers that make a good rule, for every ki
   }
 });
 
-it('the form for a fault makes of the answers what the rule is to say', () => {
+it('the form for a fault turns its answers into the rule', () => {
   const fields = { status: '429', retryAfter: '7', body: '', 'when.next': '2' };
   expect(ruleOf(answers({ kind: 'status', when: 'next', owner: 'owner-001', path: 'all', fields }))).toEqual({
     kind: 'status',
@@ -52,7 +52,7 @@ it('the form for a fault makes of the answers what the rule is to say', () => {
   expect(ruleOf(answers({ when: 'schedule', fields: span })).when).toEqual({ schedule: [[0, 500]], everyMs: 1000 });
 });
 
-it('the form for a fault mistakes neither a Retry-After that is a date, nor a setting and a condition of one name', () => {
+it('the form for a fault takes a date as Retry-After, and keeps a setting and a condition of one name apart', () => {
   const fields = { retryAfter: 'Wed, 21 Oct 2026 07:28:00 GMT', everyMs: '0.02', 'when.everyMs': '60' };
   expect(ruleOf(answers({ kind: 'status', fields }))).toMatchObject({ retryAfter: fields.retryAfter });
   const both = ruleOf(answers({ kind: 'drip', when: 'schedule', fields }));

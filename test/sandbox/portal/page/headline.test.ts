@@ -36,7 +36,7 @@ describe('the rate', () => {
     expect(headline({ seconds, nowMs: NOW_MS + ms }).rate.value).toBe('500.0');
   });
 
-  it('is not told while time is frozen', () => {
+  it('is not shown while time is frozen', () => {
     expect(headline({ seconds: steady([500]), frozen: true }).rate).toMatchObject({ value: '–' });
   });
 });
@@ -68,7 +68,7 @@ describe('an outage', () => {
     expect(headline({ faulty: true }, { ownersCovered: 4 }).covered.tone).toBe('alarm');
   });
 
-  it('nothing is called an outage before the first request, nor once an integration has stopped and tokens expire', () => {
+  it('is not claimed before the first request, nor once an integration has stopped and tokens expire', () => {
     expect(headline({ faulty: true }, { ownersAsked: 0, ownersCovered: 0 }).covered.tone).toBeUndefined();
     const stopped = headline({ seconds: steady([5], 600, 700) }, uncovered);
     expect([stopped.covered.tone, stopped.success.value, stopped.success.tone]).toEqual([undefined, '–', undefined]);

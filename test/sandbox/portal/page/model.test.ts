@@ -100,7 +100,7 @@ describe('the model', () => {
     ]);
   });
 
-  it('leaves untouched what a frame does not touch, and the model before it', () => {
+  it('changes only what a frame changes, and never the previous model', () => {
     const before = start();
     const model = changed(before, { clock, requests: [request(2)] }, 200);
     expect(model.lanes.get('b')).toBe(before.lanes.get('b'));
@@ -175,7 +175,7 @@ describe('the model', () => {
     expect([after.scenario, after.ownersVersion > before.ownersVersion]).toEqual([undefined, true]);
   });
 
-  it('keeps requests by number, whatever comes in which order, and each once', () => {
+  it('keeps each request once, by number, in whatever order they come', () => {
     const frames = fc.array(fc.array(fc.integer({ min: 1, max: 40 }), { maxLength: 10 }), { maxLength: 10 });
     fc.assert(
       fc.property(frames, (all) => {

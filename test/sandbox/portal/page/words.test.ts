@@ -4,8 +4,8 @@ import type { ActiveFault } from '../../../../src/sandbox/state/fault-rules.ts';
 import { type LedgerEntry, OUTCOMES } from '../../../../src/sandbox/state/ledger-entry.ts';
 import { markOf } from '../../../../src/sandbox/state/marks.ts';
 
-describe('words', () => {
-  it('the page marks a request as wasted only where it was given a token', () => {
+describe('the page', () => {
+  it('marks a request as wasted only if it was given a token', () => {
     expect(markOf({ outcome: 'issued', wasted: true })).toBe('wasted');
     expect(markOf({ outcome: 'server_error', wasted: true })).toBe('error');
   });
@@ -16,7 +16,7 @@ describe('why a request failed', () => {
     return { id: 1, kind: 'token', atMs: 0, method: 'POST', outcome: 'issued', wasted: false, ...changes };
   };
 
-  it('is said for every outcome that is a failure, and for no other', () => {
+  it('is explained for every outcome that is a failure, and for no other', () => {
     const fine = ['issued', 'accepted', 'pending'];
     const said = OUTCOMES.filter((outcome) => whyWord(entry({ outcome })) !== undefined);
     expect(said).toEqual(OUTCOMES.filter((outcome) => !fine.includes(outcome)));
@@ -36,7 +36,7 @@ describe('why a request failed', () => {
       { outcome: 'aborted', durationMs: 1500, faultKind: 'silence' },
       'The client closed the connection after 1.5 s. Cause: the fault “Black hole”.',
     ],
-  ])('is said in sentences, with its cause (%#)', (changes, why) => expect(whyWord(entry(changes))).toBe(why));
+  ])('is explained in sentences, with its cause (%#)', (changes, why) => expect(whyWord(entry(changes))).toBe(why));
 });
 
 describe('a fault in words', () => {
