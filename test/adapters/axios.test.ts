@@ -45,7 +45,7 @@ const rawCall =
 const causeOf = (error: unknown) => (axios.isAxiosError(error) ? (error.cause ?? error) : error);
 
 /** The rejection of a call, as a real code base handles it. */
-const failureOf = async (call: Promise<unknown>): Promise<AxiosError> => {
+const axiosErrorOf = async (call: Promise<unknown>): Promise<AxiosError> => {
   const error: unknown = await call.then(
     () => undefined,
     (thrown) => thrown,
@@ -275,7 +275,7 @@ describe('a shared axios instance', () => {
   it('leaves no token in a config that interceptors and logs see', async () => {
     await using service = await ResourceService.start((_, response) => response.writeHead(500).end());
     const { client } = shared(twoTenants(), service.origin);
-    const error = await failureOf(client.get('/', as('acme')));
+    const error = await axiosErrorOf(client.get('/', as('acme')));
     expect(error.response?.status).toBe(500);
     expect(JSON.stringify([error, error.config])).not.toMatch(/Bearer|t1/);
   });
@@ -301,7 +301,7 @@ describe('a shared axios instance', () => {
         ['{"a":1}', 'Bearer t1'],
         ['{"a":1}', 'Bearer t2'],
       ]);
-      expect((await failureOf(client.get('/devices', as('acme')))).response?.status).toBe(404);
+      expect((await axiosErrorOf(client.get('/devices', as('acme')))).response?.status).toBe(404);
       expect(tokens.acme).toMatchObject({ rejected: ['t1'], accepted: ['t2'] });
     });
 
@@ -309,7 +309,7 @@ describe('a shared axios instance', () => {
       const { client } = shared(twoTenants(), ORIGIN);
       const mock = mocking(client);
       mock.onAny().reply(200);
-      const error = await failureOf(client.get('https://elsewhere.example/', as('acme')));
+      const error = await axiosErrorOf(client.get('https://elsewhere.example/', as('acme')));
       expect(error).toMatchObject({ code: 'origin_refused', config: { url: 'https://elsewhere.example/' } });
       expect(mock.history.get).toEqual([]);
     });
@@ -333,7 +333,7 @@ describe('a shared axios instance', () => {
       await using service = await ResourceService.start((_, response) => response.writeHead(401).end());
       const { client } = shared(twoTenants(), service.origin);
       axiosRetry(client, { retries: 2, retryCondition: () => true });
-      expect((await failureOf(client.get('/', as('acme')))).response?.status).toBe(401);
+      expect((await axiosErrorOf(client.get('/', as('acme')))).response?.status).toBe(401);
       expect(service.tokens).toEqual(['t1', 't2', 't3', 't4', 't5', 't6']);
     });
 
@@ -350,7 +350,7 @@ describe('a shared axios instance', () => {
           return axiosRetry.isNetworkOrIdempotentRequestError(error) && !isOwnerTokenError(error.cause);
         },
       });
-      const error = await failureOf(client.get('/', as('acme')));
+      const error = await axiosErrorOf(client.get('/', as('acme')));
       expect(error).toMatchObject({ code: 'owner_refused', message: 'the service refuses this owner' });
       expect(error.cause).toBe(tokens.acme.failure);
       expect(error.response).toBeUndefined();

@@ -17,6 +17,7 @@ import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { adapterSuite } from '../helpers/adapter-suite.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { NumberedTokens } from '../helpers/numbered-tokens.ts';
+import { errorOf } from '../helpers/registries.ts';
 import { ResourceService } from '../helpers/resource-service.ts';
 
 /** A fetch for one owner whose tokens may go to this service. */
@@ -40,14 +41,6 @@ function takingTheirTime(tokens: NumberedTokens): NumberedTokens {
   };
   return tokens;
 }
-
-const failureOf = async (call: Promise<unknown>) => {
-  const error: unknown = await call.then(
-    () => undefined,
-    (thrown) => thrown,
-  );
-  return error as OwnerTokenError;
-};
 
 describe('ownerFetch', () =>
   adapterSuite({
@@ -88,7 +81,7 @@ describe('presenting the token', () => {
     const present = (token: { value: string }) => {
       throw new Error(`cannot present ${token.value}`);
     };
-    const error = await failureOf(fetchFor(tokens, 'http://127.0.0.1:1', { present })('http://127.0.0.1:1'));
+    const error = await errorOf(fetchFor(tokens, 'http://127.0.0.1:1', { present })('http://127.0.0.1:1'));
     expect(error).toMatchObject({ name: 'OwnerTokenError', code: 'source_failed' });
     expect(JSON.stringify([error, error.stack])).not.toContain('t1');
   });
@@ -99,7 +92,7 @@ it('ownerFetch calls http and https alone: a blob: URL has the origin of its cre
   const call = fetchFor(new NumberedTokens(), origin);
   for (const url of [`blob:${origin}/1b9d6bcd`, new URL(`blob:${origin}/1b9d6bcd`)]) {
     expect(new URL(url).origin).toBe(origin);
-    expect(await failureOf(call(url))).toMatchObject({ code: 'origin_refused' });
+    expect(await errorOf(call(url))).toMatchObject({ code: 'origin_refused' });
   }
 });
 
@@ -118,8 +111,7 @@ it('ownerFetch refuses a URL that only looks like one of an allowed origin', asy
   ]) {
     const origin = URL.canParse(url) ? new URL(url).origin : undefined;
     if (origin === 'https://api.example.com') continue;
-    const failure = await failureOf(call(url));
-    expect(failure, url).toMatchObject(origin ? { code: 'origin_refused' } : { code: 'ERR_INVALID_URL' });
+    await expect(call(url), url).rejects.toMatchObject({ code: origin ? 'origin_refused' : 'ERR_INVALID_URL' });
   }
   expect(tokens.asked).toBe(0);
   for (const url of ['HTTPS://API.example.com:443/x', ' https://api.example.com/x', 'https:api.example.com?q']) {
@@ -132,15 +124,15 @@ it('ownerFetch calls the origins in allowedOrigins instead of the one of the sou
   const tokens = new NumberedTokens();
   const call = fetchFor(tokens, 'https://api.example.com', { allowedOrigins: [`${service.origin}/`] });
   expect((await call(new URL(service.origin))).status).toBe(200);
-  expect(await failureOf(call('https://api.example.com'))).toMatchObject({ code: 'origin_refused' });
+  expect(await errorOf(call('https://api.example.com'))).toMatchObject({ code: 'origin_refused' });
 });
 
 it('ownerFetch calls nothing without allowed origins', async () => {
   await using service = await ResourceService.start();
   const tokens = new NumberedTokens();
-  const error = await failureOf(fetchFor(tokens, undefined)(service.origin));
+  const error = await errorOf(fetchFor(tokens, undefined)(service.origin));
   expect(error).toMatchObject({ code: 'origin_refused', message: expect.stringContaining('set allowedOrigins') });
-  expect(await failureOf(fetchFor(tokens, service.origin, { allowedOrigins: [] })(service.origin))).toMatchObject({
+  expect(await errorOf(fetchFor(tokens, service.origin, { allowedOrigins: [] })(service.origin))).toMatchObject({
     code: 'origin_refused',
   });
   expect(tokens.asked).toBe(0);
@@ -172,7 +164,7 @@ it('a 401 whose body stalls is not waited for, and its socket is closed', async 
 it('a failure of the network rejects a call as it does with fetch', async () => {
   const service = await ResourceService.start();
   await service[Symbol.asyncDispose]();
-  const error = await failureOf(fetchFor(new NumberedTokens(), service.origin)(service.origin));
+  const error: unknown = await fetchFor(new NumberedTokens(), service.origin)(service.origin).catch((thrown) => thrown);
   expect(error).toBeInstanceOf(TypeError);
   expect(error).toMatchObject({ message: 'fetch failed', cause: { code: 'ECONNREFUSED' } });
 });
@@ -549,7 +541,7 @@ describe('redirects', () => {
   it('hidden by the fetch in use are refused', async () => {
     const hidden = { type: 'opaqueredirect', status: 0, headers: new Headers() } as Response;
     const call = fetchFor(new NumberedTokens(), 'https://api.example.com', { fetch: async () => hidden });
-    expect(await failureOf(call('https://api.example.com'))).toMatchObject({ code: 'origin_refused' });
+    expect(await errorOf(call('https://api.example.com'))).toMatchObject({ code: 'origin_refused' });
     expect(await call('https://api.example.com', { redirect: 'manual' })).toBe(hidden);
   });
 });
@@ -612,7 +604,7 @@ describe('for clients that take no fetch', () => {
     const headers = new Headers();
     expect((await call.authorize('https://api.example.com/x', headers)).value).toBe('t1');
     expect(headers.get('authorization')).toBe('Bearer t1');
-    expect(await failureOf(call.authorize('https://elsewhere.example', headers))).toMatchObject({
+    expect(await errorOf(call.authorize('https://elsewhere.example', headers))).toMatchObject({
       code: 'origin_refused',
     });
     const signal = AbortSignal.abort(new Error('enough'));
@@ -647,7 +639,8 @@ describe('for clients that take a fetch', () => {
       expect(service.tokens).toEqual(['t1', 't2']);
       expect(service.received[1]).toMatchObject({ method: 'POST', path: '/path' });
       tokens.failure = new OwnerTokenError('owner_refused', 'no');
-      const thrown = await failureOf(post(fetchFor(tokens, service.origin), service.origin));
+      const sent = post(fetchFor(tokens, service.origin), service.origin);
+      const thrown = (await sent.catch((error) => error)) as Error;
       expect([thrown, thrown.cause]).toContain(tokens.failure);
     });
   }

@@ -4,8 +4,8 @@ import net from 'node:net';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { raceAddresses } from '../../src/endpoint/race-addresses.ts';
 import { TokenEndpoint } from '../../src/index.ts';
-import { failureOf } from '../helpers/failure.ts';
 import { LoopbackService } from '../helpers/loopback-service.ts';
+import { errorOf } from '../helpers/registries.ts';
 
 afterEach(() => void vi.restoreAllMocks());
 
@@ -151,7 +151,7 @@ describe.each([false, true])('over real sockets, with TLS %s', (tls) => {
 it('a name that does not resolve is a failure of the network', async () => {
   resolvesTo();
   const endpoint = new TokenEndpoint({ baseUrl: 'https://nowhere.example', clientId: 'a', clientSecret: 'b' });
-  expect(await failureOf(endpoint.requestToken('key'))).toMatchObject({
+  expect(await errorOf(endpoint.requestToken('key'))).toMatchObject({
     code: 'endpoint_unavailable',
     cause: { code: 'ENOTFOUND' },
   });

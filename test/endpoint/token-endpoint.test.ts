@@ -7,8 +7,8 @@ import type { TokenRequestShape } from '../../src/endpoint/token-request.ts';
 import { basicAuthRequest, formRequest, jsonRequest } from '../../src/endpoint/token-request.ts';
 import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import type { IssuedToken } from '../../src/token-source.ts';
-import { failureOf } from '../helpers/failure.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
+import { errorOf } from '../helpers/registries.ts';
 
 const BASE_URL = 'https://service.example';
 
@@ -39,10 +39,10 @@ function answer(status: number, body?: nock.Body, headers?: nock.ReplyHeaders): 
 it('a secret that only the shape knows is found in the answer of the service too', async () => {
   const tokenRequest: TokenRequestShape = () => ({ body: JSON.stringify({ key: 'looked-up-secret' }) });
   answer(401, { error: 'invalid_client', error_description: 'no client with looked-up-secret' });
-  const error = await failureOf(endpoint({ tokenRequest }).requestToken('the key'));
+  const error = await errorOf(endpoint({ tokenRequest }).requestToken('the key'));
   expect(error).toMatchObject({ oauthError: 'invalid_client', errorDescription: undefined });
   answer(401, { error: 'invalid_client', error_description: 'no such client' });
-  const told = await failureOf(endpoint({ tokenRequest }).requestToken('the key'));
+  const told = await errorOf(endpoint({ tokenRequest }).requestToken('the key'));
   expect(told).toMatchObject({
     errorDescription: 'no such client',
     message: 'the token endpoint responded with 401 (invalid_client)',
@@ -86,7 +86,7 @@ describe('the request', () => {
   });
 
   it.each(['', undefined, null, 7, ['key']])('is not made for %j', async (key) => {
-    expect(await failureOf(endpoint().requestToken(key as string))).toMatchObject({ code: 'invalid_access_key' });
+    expect(await errorOf(endpoint().requestToken(key as string))).toMatchObject({ code: 'invalid_access_key' });
   });
 });
 
@@ -128,7 +128,7 @@ describe('the shape of the request', () => {
 
   it('that leads elsewhere is source_failed, and nothing is sent', async () => {
     const tokenRequest: TokenRequestShape = () => ({ path: '//elsewhere.example/x', body: '' });
-    const error = await failureOf(endpoint({ tokenRequest }).requestToken('key'));
+    const error = await errorOf(endpoint({ tokenRequest }).requestToken('key'));
     expect(error).toMatchObject({ code: 'source_failed', message: expect.stringMatching(/^tokenRequest .*path: /) });
   });
 
@@ -136,16 +136,14 @@ describe('the shape of the request', () => {
     const throwing = (thrown: Error) => () => {
       throw thrown;
     };
-    const failed = await failureOf(
-      endpoint({ tokenRequest: throwing(new RangeError('the-secret')) }).requestToken('k'),
-    );
+    const failed = await errorOf(endpoint({ tokenRequest: throwing(new RangeError('the-secret')) }).requestToken('k'));
     expect(failed).toMatchObject({
       code: 'source_failed',
       message: 'tokenRequest threw',
       cause: { name: 'RangeError' },
     });
     const own = new OwnerTokenError('owner_refused', 'mine');
-    expect(await failureOf(endpoint({ tokenRequest: throwing(own) }).requestToken('key'))).toBe(own);
+    expect(await errorOf(endpoint({ tokenRequest: throwing(own) }).requestToken('key'))).toBe(own);
   });
 });
 
@@ -200,7 +198,7 @@ it('an answer cannot be used if parseResponse makes an unusable token of it', as
   for (const made of [undefined, 'a', {}, { token: 7 }, { token: 'a b' }, { token: 'a', tokenType: 7 }]) {
     answer(200, {});
     const parseResponse = () => made as unknown as { token: string };
-    expect(await failureOf(endpoint({ parseResponse }).requestToken('key'))).toMatchObject({
+    expect(await errorOf(endpoint({ parseResponse }).requestToken('key'))).toMatchObject({
       code: 'invalid_response',
     });
   }
@@ -213,11 +211,11 @@ it('a refusal is passed to classifyFailure with the parsed body, or its text, an
     return 'endpoint' as const;
   };
   answer(400, { error: 'locked', hint: 'h' }, { 'retry-after': '5' });
-  expect((await failureOf(endpoint({ classifyFailure }).requestToken('key'))).failureScope).toBe('endpoint');
+  expect((await errorOf(endpoint({ classifyFailure }).requestToken('key'))).failureScope).toBe('endpoint');
   answer(502, 'bad gateway');
-  await failureOf(endpoint({ classifyFailure }).requestToken('key'));
+  await errorOf(endpoint({ classifyFailure }).requestToken('key'));
   answer(200, 'oops');
-  await failureOf(endpoint({ classifyFailure }).requestToken('key'));
+  await errorOf(endpoint({ classifyFailure }).requestToken('key'));
   expect(seen).toEqual([
     { kind: 'status', status: 400, oauthError: 'locked', retryAfterMs: 5_000, body: { error: 'locked', hint: 'h' } },
     { kind: 'status', status: 502, body: 'bad gateway' },
@@ -232,14 +230,14 @@ describe('a user function that fails', () => {
 
   it('is source_failed if parseResponse throws, unless it threw one of our errors', async () => {
     answer(200, {});
-    const error = await failureOf(endpoint({ parseResponse: boom }).requestToken('key'));
+    const error = await errorOf(endpoint({ parseResponse: boom }).requestToken('key'));
     expect(error).toMatchObject({ code: 'source_failed', failureScope: 'owner', cause: { name: 'RangeError' } });
     const own = new OwnerTokenError('client_refused', 'mine');
     answer(200, {});
     const parseResponse = () => {
       throw own;
     };
-    expect(await failureOf(endpoint({ parseResponse }).requestToken('key'))).toBe(own);
+    expect(await errorOf(endpoint({ parseResponse }).requestToken('key'))).toBe(own);
   });
 
   it.each<[string, () => unknown, string]>([
@@ -253,7 +251,7 @@ describe('a user function that fails', () => {
     async (_what, clientSecret, problem) => {
       const made = endpoint({ clientSecret: clientSecret as () => string });
       for (const call of [made.requestToken('key'), made.identity()]) {
-        const error = await failureOf(call);
+        const error = await errorOf(call);
         expect(error).toMatchObject({ code: 'source_failed', message: `clientSecret() ${problem}` });
         expect(OwnerTokenError.escalationOf(error)).toEqual({ scope: 'client', isGiven: false });
       }
@@ -264,7 +262,7 @@ describe('a user function that fails', () => {
     const clock = new ManualClock();
     const made = endpoint({ clock, clientSecret: () => new Promise<string>(() => {}), timeoutMs: 500 });
     for (const call of [made.requestToken('key'), made.identity()]) {
-      const failed = failureOf(call);
+      const failed = errorOf(call);
       await settle();
       clock.advance(500);
       expect(await failed).toMatchObject({ code: 'source_failed', failureScope: 'owner' });
@@ -310,7 +308,7 @@ it('identity shows tokenRequest placeholders only, and fails as it does', async 
     seen.push(JSON.stringify(credentials));
     throw new Error('no such owner');
   };
-  expect(await failureOf(endpoint({ tokenRequest }).identity())).toMatchObject({ code: 'source_failed' });
+  expect(await errorOf(endpoint({ tokenRequest }).identity())).toMatchObject({ code: 'source_failed' });
   expect(seen).toHaveLength(1);
   expect(seen[0]).not.toMatch(/the-id|the-secret/);
 });
@@ -318,7 +316,7 @@ it('identity shows tokenRequest placeholders only, and fails as it does', async 
 it('a request whose signal was aborted before it starts reads no secret and sends nothing', async () => {
   let asked = 0;
   const made = endpoint({ clientSecret: () => String(++asked) });
-  expect(await failureOf(made.requestToken('key', { signal: AbortSignal.abort() }))).toMatchObject({
+  expect(await errorOf(made.requestToken('key', { signal: AbortSignal.abort() }))).toMatchObject({
     code: 'closed',
   });
   expect(asked).toBe(0);
@@ -327,7 +325,7 @@ it('a request whose signal was aborted before it starts reads no secret and send
 it('a request whose signal is aborted while the secret is awaited ends at once', async () => {
   const controller = new AbortController();
   const made = endpoint({ clientSecret: () => new Promise<string>(() => {}) });
-  const failed = failureOf(made.requestToken('key', { signal: controller.signal }));
+  const failed = errorOf(made.requestToken('key', { signal: controller.signal }));
   controller.abort();
   expect(await failed).toMatchObject({ code: 'closed' });
 });
@@ -343,17 +341,17 @@ it('an answer that came whole counts, though the signal was aborted in the same 
     },
   });
   const call = endpoint({ fetch: async () => response }).requestToken('key', { signal: controller.signal });
-  expect(await failureOf(call)).toMatchObject({ code: 'invalid_response', status: 204 });
+  expect(await errorOf(call)).toMatchObject({ code: 'invalid_response', status: 204 });
 });
 
 it('an error of ours from a given fetch is passed on; any other is a broken connection', async () => {
   const own = new OwnerTokenError('rate_limited', 'mine', { retryAfterMs: 5_000 });
   const throwing = (error: unknown) => endpoint({ fetch: () => Promise.reject(error) });
-  expect(await failureOf(throwing(own).requestToken('key'))).toBe(own);
-  expect(await failureOf(throwing(new Error('?')).requestToken('key'))).toMatchObject({
+  expect(await errorOf(throwing(own).requestToken('key'))).toBe(own);
+  expect(await errorOf(throwing(new Error('?')).requestToken('key'))).toMatchObject({
     code: 'endpoint_unavailable',
   });
-  expect(await failureOf(throwing(undefined).requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
+  expect(await errorOf(throwing(undefined).requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
 });
 
 describe('without certificate checks', () => {

@@ -52,9 +52,9 @@ describe('M1', () => {
   ] as const)('%s is %s once it is everybody’s', async (code, escalated) => {
     const { registry, clock, source } = scripted();
     source.script((call) => call.fail(new OwnerTokenError(code, 'no')));
-    const failureOf = (key: string) => asTimePasses(errorOf(registry.getToken(key)), clock, 100);
-    for (const key of keys(9)) expect((await failureOf(key)).code).toBe(code);
-    const error = await failureOf('key-10');
+    const errorFor = (key: string) => asTimePasses(errorOf(registry.getToken(key)), clock, 100);
+    for (const key of keys(9)) expect((await errorFor(key)).code).toBe(code);
+    const error = await errorFor('key-10');
     expect([error.code, error.failureScope !== 'owner']).toEqual([escalated, true]);
     await registry.close();
   });

@@ -5,9 +5,9 @@ import { ProxyAgent, fetch as undiciFetch } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { OwnerTokenRegistry, TokenEndpoint, type TokenEndpointOptions } from '../../src/index.ts';
 import { ConnectProxy } from '../helpers/connect-proxy.ts';
-import { failureOf } from '../helpers/failure.ts';
 import { type Answer, end, json, LoopbackService, status, thenEnd, token } from '../helpers/loopback-service.ts';
 import { settle } from '../helpers/manual-clock.ts';
+import { errorOf } from '../helpers/registries.ts';
 
 let service: LoopbackService;
 let endpoint: TokenEndpoint;
@@ -75,19 +75,19 @@ describe.each(OVER)('a used connection that answers %s', (_what, answer) => {
 
 it.each([408, 421])('a %i on a new connection, or after the second try, is the failure of its owner', async (code) => {
   service.always(status(code));
-  expect(await failureOf(endpoint.requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable', status: code });
+  expect(await errorOf(endpoint.requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable', status: code });
   expect(service.calls).toHaveLength(1);
   service.next(token()).always(status(code));
   await endpoint.close();
   await warm(1);
-  expect(await failureOf(endpoint.requestToken('key'))).toMatchObject({ status: code });
+  expect(await errorOf(endpoint.requestToken('key'))).toMatchObject({ status: code });
   expect(service.calls).toHaveLength(4);
 });
 
 it.each([400, 404, 409, 429, 500, 503])('a %i over a used connection is sent once', async (code) => {
   await warm(1);
   service.always(status(code));
-  await failureOf(endpoint.requestToken('key'));
+  await errorOf(endpoint.requestToken('key'));
   expect(service.calls).toHaveLength(2);
 });
 
@@ -108,7 +108,7 @@ describe('a request for a new connection', () => {
   it.each([400, 401, 408, 429, 503])('that is answered by %i closes nothing', async (code) => {
     await warm(2);
     service.next(status(code));
-    await failureOf(fresh('key'));
+    await errorOf(fresh('key'));
     await settle();
     expect([service.connections, service.openConnections]).toEqual([3, 3]);
     await endpoint.requestToken('next');
@@ -119,15 +119,15 @@ describe('a request for a new connection', () => {
     await using moved = await LoopbackService.start();
     await warm(2);
     service.always(status(503));
-    const failing = await failureOf(endpoint.requestToken('key'));
+    const failing = await errorOf(endpoint.requestToken('key'));
     expect(failing.status).toBe(503);
     // The name, and with it every new connection, leads elsewhere.
     const agent = new http.Agent({ keepAlive: true });
     const connect = agent.createConnection.bind(agent);
     endpoint = endpointWith({ agent });
-    await failureOf(endpoint.requestToken('key'));
+    await errorOf(endpoint.requestToken('key'));
     agent.createConnection = (options) => connect({ ...options, port: moved.port });
-    await failureOf(endpoint.requestToken('key'));
+    await errorOf(endpoint.requestToken('key'));
     expect(await fresh('key')).toMatchObject({ token: 'token-1-of-key' });
     agent.destroy();
   });
@@ -154,12 +154,12 @@ describe('a proxy that answers 407', () => {
       code: 'endpoint_unavailable',
       message: 'a proxy on the way to the token endpoint responded with 407: check its credentials',
     };
-    expect(await failureOf(registry.getToken('key'))).toMatchObject(expected);
+    expect(await errorOf(registry.getToken('key'))).toMatchObject(expected);
     const source = {
       requestToken: async () => ({ token: String((await through('https://api.example.com')).status) }),
     };
     await using own = new OwnerTokenRegistry({ source });
-    expect(await failureOf(own.getToken('key'))).toMatchObject({
+    expect(await errorOf(own.getToken('key'))).toMatchObject({
       status: 407,
       message: expect.stringMatching(/^a proxy on the way/),
     });

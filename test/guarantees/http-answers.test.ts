@@ -8,7 +8,6 @@ import type { EndpointFailure } from '../../src/endpoint/classify-failure.ts';
 import type { TokenEndpointOptions } from '../../src/endpoint/options.ts';
 import { TokenEndpoint } from '../../src/endpoint/token-endpoint.ts';
 import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
-import { failureOf } from '../helpers/failure.ts';
 import { LOOPBACK_CERTIFICATE } from '../helpers/loopback-certificate.ts';
 import {
   type Answer,
@@ -25,6 +24,7 @@ import {
   token,
 } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
+import { errorOf } from '../helpers/registries.ts';
 
 let service: LoopbackService;
 const made: TokenEndpoint[] = [];
@@ -63,7 +63,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       const targets = [`${elsewhere.url}/x`, elsewhere.url.replace('http:', 'https:'), '/auth/v1/token', '//x', ''];
       for (const location of targets) {
         service.next(raw(head(code, { location, 'content-length': code === 304 ? '0' : '9999' })));
-        const error = await failureOf(endpoint(transport).requestToken('key'));
+        const error = await errorOf(endpoint(transport).requestToken('key'));
         expect(error).toMatchObject({ code: 'redirect_refused', failureScope: 'owner', status: code });
       }
       expect(service.calls).toHaveLength(targets.length);
@@ -90,7 +90,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       ['a line break in the token', '{"access_token":"a\\r\\nX-Evil: 1"}'],
     ])('is invalid_response: %s', async (_what, body) => {
       service.next(status(200, body, { 'content-type': 'application/json' }));
-      const error = await failureOf(endpoint(transport).requestToken('key'));
+      const error = await errorOf(endpoint(transport).requestToken('key'));
       expect(error).toMatchObject({ code: 'invalid_response', failureScope: 'owner', status: 200 });
       expect(OwnerTokenError.escalationOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
       expect(error.message).not.toMatch(/maintenance|Evil|xxx/);
@@ -130,7 +130,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       const seen: EndpointFailure[] = [];
       const classifyFailure = (failed: EndpointFailure) => void seen.push(failed);
       service.next(answer);
-      const error = await failureOf(endpoint({ ...transport, classifyFailure }).requestToken('key'));
+      const error = await errorOf(endpoint({ ...transport, classifyFailure }).requestToken('key'));
       expect(seen.map((failed) => failed.kind)).toEqual([kind]);
       const code = kind === 'body' ? 'invalid_response' : 'endpoint_unavailable';
       expect(error).toMatchObject({ code, failureScope: 'owner' });
@@ -144,7 +144,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
     await using secure = await LoopbackService.start({ tls: true });
     const seen: string[] = [];
     const classifyFailure = ({ kind }: EndpointFailure) => void seen.push(kind);
-    const error = await failureOf(endpoint({ ...transport, baseUrl: secure.url, classifyFailure }).requestToken('key'));
+    const error = await errorOf(endpoint({ ...transport, baseUrl: secure.url, classifyFailure }).requestToken('key'));
     expect(error).toMatchObject({ code: 'endpoint_unavailable', failureScope: 'owner' });
     expect(seen).toEqual(['tls']);
     await settle();
@@ -154,7 +154,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
   it('J2 a service that speaks no TLS, or breaks off its handshake, is the endpoint’s failure', async () => {
     const baseUrl = service.url.replace('http:', 'https:');
     service.onConnection((socket) => socket.write('HTTP/1.1 400 Bad Request\r\n\r\n'));
-    expect(await failureOf(endpoint({ ...transport, baseUrl }).requestToken('key'))).toMatchObject({
+    expect(await errorOf(endpoint({ ...transport, baseUrl }).requestToken('key'))).toMatchObject({
       code: 'endpoint_unavailable',
       failureScope: 'owner',
     });
@@ -201,7 +201,7 @@ describe('J4 a request whose connection closes as it is sent', () => {
     const target = endpoint();
     await warm(target);
     service.always(end());
-    expect(await failureOf(target.requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
+    expect(await errorOf(target.requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
     expect(service.countFor('key')).toBe(2);
   });
 
@@ -211,15 +211,15 @@ describe('J4 a request whose connection closes as it is sent', () => {
     for (const start of starts) {
       await warm(target);
       service.next(thenEnd(raw(start)));
-      expect(await failureOf(target.requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
+      expect(await errorOf(target.requestToken('key'))).toMatchObject({ code: 'endpoint_unavailable' });
     }
     expect(service.countFor('key')).toBe(starts.length);
   });
 
   it('over a new one gets no second try', async () => {
     service.next(end(), reset());
-    expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({ failureScope: 'owner' });
-    expect(await failureOf(endpoint().requestToken('key'))).toMatchObject({ failureScope: 'owner' });
+    expect(await errorOf(endpoint().requestToken('key'))).toMatchObject({ failureScope: 'owner' });
+    expect(await errorOf(endpoint().requestToken('key'))).toMatchObject({ failureScope: 'owner' });
     expect(service.countFor('key')).toBe(2);
   });
 
@@ -228,7 +228,7 @@ describe('J4 a request whose connection closes as it is sent', () => {
     await warm(target);
     for (const code of [400, 401, 403, 500, 503]) {
       service.next(json(code, {}));
-      await failureOf(target.requestToken('key'));
+      await errorOf(target.requestToken('key'));
     }
     expect(service.countFor('key')).toBe(5);
   });
@@ -239,7 +239,7 @@ describe('J4 a request whose connection closes as it is sent', () => {
     await warm(target);
     const count = service.calls.length;
     service.next(silence(), silence());
-    const failed = failureOf(target.requestToken('key'));
+    const failed = errorOf(target.requestToken('key'));
     const first = await service.arrived(count + 1);
     clock.advance(9_999);
     first.answer(end());
@@ -254,7 +254,7 @@ describe('J4 a request whose connection closes as it is sent', () => {
     const target = endpoint();
     await warm(target);
     service.next(silence());
-    const failed = failureOf(target.requestToken('key', { signal: controller.signal }));
+    const failed = errorOf(target.requestToken('key', { signal: controller.signal }));
     const call = await service.arrived(2);
     controller.abort();
     call.answer(end());
@@ -298,7 +298,7 @@ describe('J4 a request whose connection closes as it is sent', () => {
     const target = endpoint({ fetch: counted });
     await target.requestToken('warm');
     service.always(end());
-    await failureOf(target.requestToken('key'));
+    await errorOf(target.requestToken('key'));
     expect(asked).toBe(2);
   });
 });

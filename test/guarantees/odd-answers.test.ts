@@ -5,9 +5,9 @@
 
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenRegistry, TokenEndpoint, type TokenEndpointOptions } from '../../src/index.ts';
-import { failureOf } from '../helpers/failure.ts';
 import { type Answer, json, LoopbackService, status } from '../helpers/loopback-service.ts';
 import { ManualClock } from '../helpers/manual-clock.ts';
+import { errorOf } from '../helpers/registries.ts';
 import { ResourceService } from '../helpers/resource-service.ts';
 
 const TRANSPORTS: [string, Partial<TokenEndpointOptions>][] = [
@@ -63,7 +63,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
         const at = (ms: number) => new Date(clock.now() - aheadS * 1_000 + ms).toUTCString();
         const answer = status(code, '', { date: at(0), 'retry-after': at(20_000) });
         const retryInMs = await callAnswered(answer, { ...transport, clock }, async (registry, registryClock) => {
-          const { retryAtMs = 0 } = await failureOf(registry.getToken('owner'));
+          const { retryAtMs = 0 } = await errorOf(registry.getToken('owner'));
           return retryAtMs - registryClock.now();
         });
         expect(retryInMs).toBe(20_000);
@@ -83,7 +83,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
   ])('a %i with Retry-After %s and %j is retryable, about 20 s later', async (code, wait, body) => {
     const answer = json(code, body, { 'retry-after': wait });
     const { retryable, retryInMs } = await callAnswered(answer, transport, async (registry, clock) => {
-      const error = await failureOf(registry.getToken('owner'));
+      const error = await errorOf(registry.getToken('owner'));
       return { retryable: error.retryable, retryInMs: (error.retryAtMs ?? 0) - clock.now() };
     });
     expect(retryable).toBe(true);
@@ -153,7 +153,7 @@ describe('a credential with a line break or blank around it', () => {
   ])('is named in the error: %s', async (which, options, key) => {
     for (const [code, error] of [[401, 'invalid_client'] as const, [400, undefined] as const]) {
       const { message } = await callAnswered(json(code, { error }), options, (registry) =>
-        failureOf(registry.getToken(key)),
+        errorOf(registry.getToken(key)),
       );
       expect(message).toMatch(new RegExp(`; leading or trailing white space in ${which}$`));
     }

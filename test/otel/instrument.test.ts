@@ -28,8 +28,8 @@ import { instrument as instrumentOf } from '../../src/otel/index.ts';
 import { OwnerTokenInstrumentation } from '../../src/otel/instrumentation.ts';
 import { METRICS, type MetricName } from '../../src/otel/metrics.ts';
 import { registerMetrics } from '../../src/otel/prom-client.ts';
-import { failureOf } from '../helpers/failure.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
+import { errorOf } from '../helpers/registries.ts';
 import { ROOT } from '../helpers/source-files.ts';
 
 const KEY = createContextKey('of the caller');
@@ -98,7 +98,7 @@ async function series(metric: MetricName, of: 'count' | 'sum' = 'count'): Promis
   );
 }
 
-const failureFor = (accessKey: string) => failureOf(registry.getToken(accessKey));
+const failureFor = (accessKey: string) => errorOf(registry.getToken(accessKey));
 
 describe('metrics', () => {
   it('report what the registry did, under OpenTelemetry names', async () => {

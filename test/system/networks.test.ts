@@ -8,8 +8,8 @@ import { Agent, ProxyAgent, fetch as undiciFetch } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenRegistry, TokenEndpoint, type TokenEndpointOptions } from '../../src/index.ts';
 import { ConnectProxy } from '../helpers/connect-proxy.ts';
-import { failureOf } from '../helpers/failure.ts';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../helpers/loopback-certificate.ts';
+import { errorOf } from '../helpers/registries.ts';
 import { ROOT } from '../helpers/source-files.ts';
 import { startTlsService } from '../helpers/tls-service.ts';
 
@@ -89,7 +89,7 @@ describe('behind a proxy', () => {
       const withPassword = proxy.url.replace('://', '://user:password@');
       expect(await tokenOver(service.baseUrl, transportTo(withPassword))).toBe('issued');
       const endpoint = new TokenEndpoint({ baseUrl: service.baseUrl, ...CREDENTIALS, ...transportTo(proxy.url) });
-      expect(await failureOf(endpoint.requestToken('owner'))).toMatchObject({
+      expect(await errorOf(endpoint.requestToken('owner'))).toMatchObject({
         code: 'endpoint_unavailable',
         status: 407,
         message: expect.stringMatching(/proxy.*407/),
