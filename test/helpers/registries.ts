@@ -15,6 +15,9 @@ export function scripted(options: Options = {}, source = new ScriptedSource()) {
   return { clock, source, registry };
 }
 
+/** A registry whose source answers at once, with tokens of 100 s: due for a refresh after about 80, past their end after 95. */
+export const answering = (options: Options = {}) => scripted(options, ScriptedSource.answering(100));
+
 /** A registry and endpoint with one manual clock, and a service on a real socket. */
 export function overHttp(service: LoopbackService, options: Options = {}, endpointOptions: EndpointOptions = {}) {
   const clock = new ManualClock();

@@ -2,11 +2,8 @@ import { describe, expect, it, vi } from 'vitest';
 import { type ExpiryPolicy, OwnerTokenError, OwnerTokenRegistry } from '../../src/index.ts';
 import { shortNames } from '../helpers/log-lines.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
-import { callAtOnce, errorOf, keys, scripted } from '../helpers/registries.ts';
+import { answering, callAtOnce, errorOf, keys, scripted } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
-
-/** A registry whose source answers at once, with tokens good for 100 s: due for a refresh after 70, past their end after 95. */
-const answering = (options: Parameters<typeof scripted>[0] = {}) => scripted(options, ScriptedSource.answering(100));
 
 /** The lines that a registry logs. */
 function log() {

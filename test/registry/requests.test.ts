@@ -5,13 +5,10 @@ import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type RequestMessage } from '../../src/index.ts';
 import { shortNames } from '../helpers/log-lines.ts';
 import { asTimePasses, type ManualClock, settle } from '../helpers/manual-clock.ts';
-import { errorOf, isSettled, keys, scripted, shut } from '../helpers/registries.ts';
-import { type ScriptedCall, ScriptedSource } from '../helpers/scripted-source.ts';
+import { answering, errorOf, isSettled, keys, scripted, shut } from '../helpers/registries.ts';
+import type { ScriptedCall } from '../helpers/scripted-source.ts';
 
 const down = () => new OwnerTokenError('endpoint_unavailable', 'down', { status: 503 });
-
-/** A registry whose source answers at once with tokens of 100 s, which are held for 95. */
-const answering = (options: Parameters<typeof scripted>[0]) => scripted(options, ScriptedSource.answering(100));
 
 describe('a call with a rejected token', () => {
   it('that ends while the call is queued does not get it', async () => {

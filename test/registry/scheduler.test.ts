@@ -5,13 +5,10 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, OwnerTokenRegistry, type RequestMessage } from '../../src/index.ts';
 import { asTimePasses, ManualClock, settle } from '../helpers/manual-clock.ts';
-import { errorOf, isSettled, keys, scripted, shut } from '../helpers/registries.ts';
+import { answering, errorOf, isSettled, keys, scripted, shut } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 const down = () => new OwnerTokenError('endpoint_unavailable', 'down', { status: 500 });
-
-/** A registry whose source answers at once with tokens of 100 s, due for a refresh at about 80 s. */
-const answering = (options: Parameters<typeof scripted>[0] = {}) => scripted(options, ScriptedSource.answering(100));
 
 it('a queued refresh is started in the order of a call once a caller joins it', async () => {
   const { registry, clock, source } = answering({ concurrency: 1 });
