@@ -55,8 +55,13 @@ export class Requests {
     this.scheduler = new Scheduler(settings, owners, diagnostics, (slot, now) => this.#beginCanary(slot, now));
     this.#recentTokens = new RecentTokens(diagnostics);
     this.#outcomes = new RequestOutcomes({
-      ...{ settings, owners, diagnostics, scheduler: this.scheduler, waiters: this.#waiters },
-      ...{ recentTokens: this.#recentTokens, counts: this.counts },
+      settings,
+      owners,
+      diagnostics,
+      scheduler: this.scheduler,
+      waiters: this.#waiters,
+      recentTokens: this.#recentTokens,
+      counts: this.counts,
     });
   }
 
