@@ -253,6 +253,8 @@ export class Scheduler {
   #askCanary(now: Instant): void {
     const { canaries, state } = this.health.blame;
     const asked = askedCanaries(this.health.blame);
+    // Drawn in any case, so that a seeded simulation does not depend on which canaries are free.
+    const jitter = this.#settings.random();
     for (const owner of canaries) {
       const slot = asked.includes(owner) ? undefined : this.#owners.peek(owner);
       if (!slot || slot.history.failure || this.#owners.flightOf(owner)) continue;
@@ -260,7 +262,7 @@ export class Scheduler {
       this.#beginCanary(slot, now).trialOf = state;
       return void this.step({ kind: 'trialSent', owner }, now);
     }
-    this.step({ kind: 'noCanaryFree', jitter: this.#settings.random() }, now);
+    this.step({ kind: 'noCanaryFree', jitter }, now);
   }
 
   /** Whether it is a canary or another trial whose outcome is awaited. */
