@@ -182,6 +182,11 @@ describe('while the circuit is closed', () => {
   });
 });
 
+it('no canary is wanted after a success, after a trial was sent, or after an owner was forgotten', () => {
+  const stories = [known(), checking().asked('x'), checking().is({ kind: 'forgotten', owner: 'x' })];
+  expect(stories.map(({ wantsCanary }) => wantsCanary)).toEqual([false, false, false]);
+});
+
 describe('during a check by canaries', () => {
   it('no other request may start', () => {
     expect(mayStart(checking().blame)).toBe(false);

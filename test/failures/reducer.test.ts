@@ -350,6 +350,7 @@ describe('the scope of a failure, and its owner’s pause', () => {
 
 it('the reducer passes on whether to ask a canary', () => {
   expect(known().fails('abc', DOWN, { isNeeded: false }).step.askCanary).toBe(true);
+  expect(known().step.askCanary).toBe(false);
   expect(open().is({ kind: 'due', isAwaited: true }).step.askCanary).toBe(true);
 });
 
