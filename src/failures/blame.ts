@@ -182,7 +182,7 @@ const mayAskMore = <O>({ failedCanaries, outstanding }: Checking<O>) => failedCa
 
 /** A canary has ended without a success: sends the next one, waits for the other one, or opens the circuit. */
 function nextCanary<O>(blame: Blame<O>, state: Checking<O>, jitter: number, nowMs: number): boolean {
-  return mayAskMore(state) ? true : noCanaryFree(blame, jitter, nowMs);
+  return mayAskMore(state) || noCanaryFree(blame, jitter, nowMs);
 }
 
 /**

@@ -124,7 +124,7 @@ export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: numbe
     case 'forgotten':
       paceForgotten(pace, event.owner);
       break;
-    default:
+    default: // Concerns the blame alone.
   }
   return reduceBlame(blame, event, nowMs) ? ASK_CANARY : NOTHING;
 }

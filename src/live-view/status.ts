@@ -98,7 +98,7 @@ export interface RegistryStatus {
   readonly runway?: Runway;
   /** The rate that limits token requests; absent while none does. */
   readonly pace?: NonNullable<RegistryStats['pace']>;
-  /** How long a call waits for its turn at most, in milliseconds. */
+  /** How long a call is queued at most, in milliseconds. */
   readonly longestQueuedMs: number;
   /** The name of this replica, if it shares tokens. */
   readonly replica?: string;

@@ -217,7 +217,10 @@ function reportFacts(context: ReportContext, slot: Slot, now: Instant): Omit<Own
   };
 }
 
-/** The last failure, or a current streak of rejections: without `ownerFetch`, accepted calls may go unreported, so a streak ends by itself. */
+/**
+ * The last failure, or a current streak of rejections. A streak ends by itself, because without `ownerFetch` accepted calls may
+ * go unreported.
+ */
 function troubleNow(slot: Slot, now: Instant): Pause | undefined {
   const { failure, rejection } = slot.history;
   const isKnown = now.monotonicMs < (knownRejection(rejection)?.untilMs ?? 0);

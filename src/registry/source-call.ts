@@ -89,16 +89,17 @@ export function readFailure(thrown: unknown, slot: Slot, now: Instant): OwnerTok
 }
 
 /**
- * Whether a request failed because it was aborted. Unless `close` did, whose reason is an `OwnerTokenError`, an error about the service or the
- * client still counts; only a `source_failed`, or the `closed` of a `TokenEndpoint`, is the source's reaction to the abort.
+ * Whether a request failed because it was aborted. Unless `close` aborted it, whose reason is an `OwnerTokenError`, an error
+ * about the service or the client still counts; only a `source_failed`, or the `closed` of a `TokenEndpoint`, is the source's
+ * reaction to the abort.
  */
 export function wasAborted({ aborted, reason }: Cancellation, { code }: OwnerTokenError): boolean {
   return aborted && (reason instanceof OwnerTokenError || code === 'source_failed' || code === 'closed');
 }
 
 /**
- * Whether a failure proves nothing about the owner or the service: this process stood still; or the answer's token is another owner's, or had
- * already expired when it arrived. Then the source is asked once more.
+ * Whether a failure proves nothing about the owner or the service: this process stood still; or the answer's token is another
+ * owner's, or had already expired when it arrived. Then the source is asked once more.
  */
 export function isInconclusive(call: SourceCall, error: OwnerTokenError, now: Instant, limitMs: number): boolean {
   if (wasAborted(call.abort, error)) return false;

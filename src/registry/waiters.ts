@@ -1,4 +1,4 @@
-/** The callers of all requests. One whose signal aborts leaves at once; the others still wait. */
+/** Lets callers wait for a request. One whose signal aborts leaves at once; the others still wait. */
 
 import type { AccessToken } from '../token.ts';
 import type { Caller, Callers, Flight, Waiter } from './flight.ts';

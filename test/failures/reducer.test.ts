@@ -251,10 +251,10 @@ describe('the pace', () => {
     expect(story.health.pace.unavailable.size).toBe(0);
   });
 
-  const isPaced = ({ health }: Story) => health.pace.perSecond < Number.POSITIVE_INFINITY;
+  const hasLearnedRate = ({ health }: Story) => health.pace.perSecond < Number.POSITIVE_INFINITY;
   it('is forgotten by resume, and by no other event', () => {
-    expect(isPaced(paced().is({ kind: 'forgotten', owner: 'a' }))).toBe(true);
-    expect(isPaced(paced().is({ kind: 'resumed' }))).toBe(false);
+    expect(hasLearnedRate(paced().is({ kind: 'forgotten', owner: 'a' }))).toBe(true);
+    expect(hasLearnedRate(paced().is({ kind: 'resumed' }))).toBe(false);
   });
 });
 
