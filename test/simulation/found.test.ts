@@ -2,6 +2,9 @@
 
 import { expect, it } from 'vitest';
 import { type IssuedToken, OwnerTokenRegistry } from '../../src/index.ts';
+import { Emissions } from './emissions.ts';
+import type { Call, Mark } from './observed.ts';
+import { RequestAccount } from './request-account.ts';
 import { quiet } from './world.ts';
 import { WorldClock } from './world-clock.ts';
 
@@ -54,4 +57,51 @@ it('a token dated before the wall clock was set back does not live longer becaus
   clock.moveTo(5_000 + 90_000);
   clock.shiftWall(-60_000);
   expect(registry.peek('key-1')).toBeUndefined();
+});
+
+it.each([
+  [0, 0],
+  [9, 0],
+  [10, 1],
+  [11, 1],
+  [55, 5],
+  [100, 10],
+  [200, 10],
+])('the oracle lets %i tokens that are issued between failures and their retries pay for %i more', (tokens, more) => {
+  const complaints: string[] = [];
+  const clock = new WorldClock();
+  const broken = (what: string) => complaints.push(what);
+  const world = { step: 0, clock, emissions: new Emissions(broken), broken, trace() {}, delivered() {} };
+  const limits = { maxOwners: 50, maxQueued: 50, maxQueueMs: 0, timeoutMs: 0, longestPauseMs: 0, ownerCapMs: 0 };
+  const account = new RequestAccount(world, 50, { concurrency: 50, requestsPerSecond: undefined, ...limits }, broken);
+  const send = (owner: number): Mark => {
+    clock.moveTo(clock.monotonicMs + 1_000);
+    const mark = { owner, sentMs: clock.monotonicMs, sentTimelineMs: clock.timelineMs, mayBeTrial: false };
+    account.sent(mark);
+    return mark;
+  };
+  const fail = (mark: Mark) => {
+    account.ended(mark.owner, mark);
+    account.failed(mark.owner, [{ over: false } as Call], false);
+  };
+  const issue = (count: number) => {
+    for (let issued = 0; issued < count; issued++) {
+      account.ended(0, send(0));
+      account.issued(0);
+    }
+  };
+  issue(150);
+  // The hundred tokens that can be saved pay for ten retries, when the requests fail.
+  const failing = Array.from({ length: 10 }, (_, index) => 1 + index);
+  for (const owner of failing) fail(send(owner));
+  issue(tokens);
+  for (const owner of failing) send(owner);
+  let paid = -1;
+  for (let owner = 11; owner < 50 && complaints.length === 0; owner++) {
+    fail(send(owner));
+    send(owner);
+    paid++;
+  }
+  expect(paid).toBe(more);
+  expect(complaints).toEqual(['a request was sent again that no tokens paid for']);
 });

@@ -31,8 +31,8 @@ export class RequestAccount {
   #inFlight = 0;
   #firstSentMs: number | undefined;
   readonly #current = new Set<Mark>();
-  /** By owner: the calls that waited for its last request when it failed. */
-  readonly #failed = new Map<number, readonly Call[]>();
+  /** By owner: the calls that waited for its last request when it failed, and how many tokens had been issued by then. */
+  readonly #failed = new Map<number, { readonly calls: readonly Call[]; readonly issuedBefore: number }>();
   /** By owner: how many requests have ended that may be sent again. */
   readonly #ended = new Map<number, number>();
   /** Owners whose last request said nothing, and those whose request was sent again because of that. */
@@ -42,6 +42,8 @@ export class RequestAccount {
   readonly #resends = new Map<number, number>();
   #issuedCount = 0;
   #savedTokens = 0;
+  /** Tokens that could not be saved, because the most were: the count of issued tokens at each. */
+  readonly #unsaved: number[] = [];
   /** When the last requests were sent, at most as many as a second allows. */
   readonly #sentMs: number[] = [];
 
@@ -100,7 +102,7 @@ export class RequestAccount {
 
   /** A request failed. `calls` wait for it. @param saysNothing it is sent again once at no cost. */
   failed(owner: number, calls: readonly Call[], saysNothing: boolean): void {
-    this.#failed.set(owner, calls);
+    this.#failed.set(owner, { calls, issuedBefore: this.#issuedCount });
     if (saysNothing) this.#saysNothing.add(owner);
     else this.#saysNothing.delete(owner);
   }
@@ -146,7 +148,8 @@ export class RequestAccount {
   /** An issued token ends the owner's backoff. */
   issued(owner: number): void {
     this.#issuedCount++;
-    this.#savedTokens = Math.min(MOST_SAVED, this.#savedTokens + 1);
+    if (this.#savedTokens < MOST_SAVED) this.#savedTokens++;
+    else this.#unsaved.push(this.#issuedCount);
     this.#failed.delete(owner);
     this.#resends.delete(owner);
     this.#pausedUntilMs[owner] = undefined;
@@ -212,8 +215,9 @@ export class RequestAccount {
   }
 
   #checkResend(owner: number, isAtOnce: boolean): void {
+    const failure = this.#failed.get(owner);
     // What is sent again at no cost may have no caller left.
-    const isSame = (isAtOnce && this.isAskedAgain(owner)) || this.#failed.get(owner)?.some(({ over }) => !over);
+    const isSame = (isAtOnce && this.isAskedAgain(owner)) || failure?.calls.some(({ over }) => !over);
     if (!isSame || this.#begun[owner] !== 0) {
       this.#resends.delete(owner);
       this.#askedAgain.delete(owner);
@@ -227,7 +231,17 @@ export class RequestAccount {
     const resends = (this.#resends.get(owner) ?? 0) + 1;
     this.#resends.set(owner, resends);
     if (resends > MAX_RESENDS) this.#broken(`a request was sent again ${resends} times`);
-    this.#savedTokens -= TOKENS_PER_RETRY;
+    this.#pay(failure?.issuedBefore ?? this.#issuedCount);
     if (this.#savedTokens < 0) this.#broken('a request was sent again that no tokens paid for');
+  }
+
+  /**
+   * Pays for a retry as of the failure before it, which is when the registry pays. Only now is it certain that there is a
+   * retry. Tokens that could not be saved since then are saved after all, in the place of those paid.
+   */
+  #pay(issuedBefore: number): void {
+    const since = this.#unsaved.findIndex((count) => count > issuedBefore);
+    const saved = since < 0 ? 0 : this.#unsaved.splice(since, TOKENS_PER_RETRY).length;
+    this.#savedTokens += saved - TOKENS_PER_RETRY;
   }
 }
