@@ -145,6 +145,7 @@ describe('in logs and channels', () => {
       logger,
       expiry,
       maxOwners: 1,
+      ownerLabel: (key) => `customer ${key}`,
     });
     for (const key of [accessKey, otherAccessKey]) {
       const held = await registry.getToken(key);

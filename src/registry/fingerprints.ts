@@ -9,6 +9,8 @@ const DIGEST_BYTES = 12;
 export class Fingerprints {
   #key: Uint8Array | undefined;
   readonly #label: ((accessKey: string) => string) | undefined;
+  /** Is called with the fingerprint of an owner whose label is ignored because it contains the access key. */
+  onIgnoredLabel: ((fingerprint: string) => void) | undefined = undefined;
 
   /**
    * @param key any length; random when absent.
@@ -19,16 +21,21 @@ export class Fingerprints {
     this.#label = label;
   }
 
-  /** The owner's label, or else its fingerprint. */
+  /** The owner's label, or else its fingerprint, which also replaces a label that contains the access key. */
   nameOf(accessKey: string): string {
-    return this.#labelOf(accessKey) ?? this.ofOwner(accessKey);
+    const label = this.#labelOf(accessKey);
+    const hasKey = label?.includes(accessKey);
+    if (label !== undefined && !hasKey) return label;
+    const fingerprint = this.ofOwner(accessKey);
+    if (hasKey) this.onIgnoredLabel?.(fingerprint);
+    return fingerprint;
   }
 
-  /** Undefined when the label throws, is empty or contains the key. */
+  /** Undefined when the label throws or is empty. */
   #labelOf(accessKey: string): string | undefined {
     try {
       const label: unknown = this.#label?.(accessKey);
-      return typeof label === 'string' && label !== '' && !label.includes(accessKey) ? label : undefined;
+      return typeof label === 'string' && label !== '' ? label : undefined;
     } catch {
       return undefined;
     }

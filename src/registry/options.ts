@@ -98,7 +98,10 @@ export interface OwnerTokenRegistryOptions {
    * level for a pino logger to standard output. Default: silent. Events: see `docs/observability.md`.
    */
   logger?: Logger | Level | undefined;
-  /** A name for logs, errors and reports instead of the fingerprint. Must not reveal the access key. */
+  /**
+   * A name for logs, errors and reports instead of the fingerprint. Must not reveal the access key: a label that contains it is
+   * ignored, with a warning.
+   */
   ownerLabel?: ((accessKey: string) => string) | undefined;
   /** Key of the fingerprints, 16 bytes or more. Replicas with the same key log the same names. Default: random. */
   fingerprintKey?: Uint8Array | undefined;

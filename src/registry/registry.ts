@@ -69,6 +69,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     this.#settings = settings;
     this.#time = settings.time;
     this.#diagnostics = new Diagnostics(settings);
+    settings.fingerprints.onIgnoredLabel = (owner) => this.#diagnostics.emit('label.ignored', () => ({ owner }));
     this.#owners = new OwnerTable(settings.maxOwners, this.#diagnostics);
     this.#requests = new Requests(settings, this.#owners, this.#diagnostics);
     this.#callOutcomes = new CallOutcomes(settings, this.#owners, this.#diagnostics);

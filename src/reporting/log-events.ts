@@ -57,6 +57,10 @@ export const LOG_EVENTS = Object.freeze({
     'warn',
     'the token type is not a registered authentication scheme: the token is sent as Bearer',
   ),
+  'label.ignored': logLine<'owner'>(
+    'warn',
+    'an ownerLabel that contains the access key was ignored: the owner is named by its fingerprint (docs/options.md)',
+  ),
   'hook.failed': logLine<'hook' | 'cause'>('warn', 'a hook threw; the error was ignored'),
   'warmup.exceeded': logLine<'maxOwners'>(
     'warn',
@@ -82,5 +86,6 @@ export const ONCE_PER: Readonly<Record<string, string>> = {
   'warmup.exceeded': 'registry',
   'lifetime.unknown': 'kind',
   'scheme.unknown': 'registry',
+  'label.ignored': 'registry',
   'hook.failed': 'hook',
 };

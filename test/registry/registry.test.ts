@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { type ExpiryPolicy, OwnerTokenError, OwnerTokenRegistry } from '../../src/index.ts';
+import { LOG_EVENTS } from '../../src/reporting/log-events.ts';
 import { shortNames } from '../helpers/log-lines.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 import { answering, callAtOnce, errorOf, keys, scripted } from '../helpers/registries.ts';
@@ -118,6 +119,32 @@ describe('evidence', () => {
     const token = await registry.getToken('key-1');
     for (let n = 0; n < 2; n++) registry.accept('key-1', token);
     expect(lines.filter(({ event }) => event === 'hook.failed')).toHaveLength(1);
+  });
+});
+
+describe('a label', () => {
+  it.each([
+    ['equals', 'key-1', 'key-1'],
+    ['begins with', 'clinic', 'clinic 17'],
+    ['contains', '7', 'Clinic 170'],
+    ['ends with', '7', 'Clinic 17'],
+  ])('that %s the access key is ignored; one log line says so and quotes neither', (_, accessKey, label) => {
+    const warned: [object, string][] = [];
+    const logger = { debug() {}, info() {}, warn: (...line: [object, string]) => void warned.push(line) };
+    const ownerLabel = (key: string) => (key === accessKey ? label : `label of ${key}`);
+    const { registry } = answering({ logger, ownerLabel });
+    const [owner] = [accessKey, 'key-2', accessKey].map((key) => registry.fingerprint(key));
+    expect(owner).toMatch(/^owner_/);
+    expect(warned.map(([fields, message]) => [shortNames(fields), message])).toEqual([
+      [{ event: 'label.ignored', registry: 'default', owner }, LOG_EVENTS['label.ignored'].message],
+    ]);
+  });
+
+  it.each(['', 'Clinic 1'])('of %j, without the access key, is not reported', (label) => {
+    const { lines, logger } = log();
+    const { registry } = answering({ logger, ownerLabel: () => label });
+    registry.fingerprint('7');
+    expect(lines).toEqual([]);
   });
 });
 
