@@ -124,9 +124,9 @@ export interface PauseMessage {
   readonly action: 'paused' | 'lifted';
   /** The paused owner, for the scope `owner`. */
   readonly owner?: string;
-  /** When paused: the code of the failure. */
+  /** When paused: the code of the failure. `token_rejected` pauses no request: a token that the API rejected is kept. */
   readonly code?: OwnerTokenErrorCode;
-  /** When paused: epoch ms of the next attempt. */
+  /** When paused: epoch ms of the next attempt, or of the end of the time for which the token is kept. */
   readonly retryAtMs?: number;
   /** When lifted: milliseconds from the first failure to the recovery. */
   readonly durationMs?: number;

@@ -19,8 +19,8 @@ import type {
   RejectionMessage,
   RequestMessage,
 } from './channel-messages.ts';
-import { type EventName, type FailureFields, type FieldsOf, LOG_EVENTS, ONCE_PER } from './log-events.ts';
-import { isEnabled, type Level, type Logger, type LogLevel, loggerFor, writeLine } from './logger.ts';
+import { type EventName, type FailureFields, type FieldsOf, LOG_EVENTS, ONCE_PER, TOKEN_KEPT } from './log-events.ts';
+import { isEnabled, type Level, type Logger, type LogLine, loggerFor, writeLine } from './logger.ts';
 
 const lookups: Channel = channel('owner-token-registry:lookup');
 const rejections: Channel = channel('owner-token-registry:rejection');
@@ -37,6 +37,8 @@ interface Outage {
   readonly sinceMs: number;
   retryAtMonotonicMs: number;
   refused: number;
+  /** Whether tokens were kept, and no request was paused. */
+  isKept: boolean;
 }
 
 /** The settings of the registry that reports. */
@@ -115,14 +117,15 @@ export class Diagnostics {
   }
 
   /** Writes a line to the log. The fields are computed only if it is written. */
-  emit<E extends EventName>(event: E, fieldsOf: () => FieldsOf<E>, level: LogLevel = LOG_EVENTS[event].level): void {
+  emit<E extends EventName>(event: E, fieldsOf: () => FieldsOf<E>, line: LogLine<string> = LOG_EVENTS[event]): void {
     if (this.#logger === undefined) return;
+    const { level, message } = line;
     try {
       if (!isEnabled(this.#logger, level)) return;
       const fields: Record<string, unknown> = { event, registry: this.#registry, ...fieldsOf() };
       const per = ONCE_PER[event];
       if (per && this.#warned.size === this.#warned.add(`${event} ${fields[per]}`).size) return;
-      writeLine(this.#logger, level, fields, LOG_EVENTS[event].message);
+      writeLine(this.#logger, level, fields, message);
     } catch {
       // A logger must not fail a call, and there is nowhere else to report this.
     }
@@ -170,7 +173,7 @@ export class Diagnostics {
    * A pause began or was extended. Reported once, no matter how many requests fail during it.
    *
    * @param error the failure, with the pause's `failureScope` and `retryAtMs`.
-   * @param request the request that failed; absent when rejected tokens caused the pause.
+   * @param request the request that failed; absent when the API rejected a token, so that the token is kept.
    */
   paused(
     subject: PauseSubject,
@@ -180,15 +183,17 @@ export class Diagnostics {
   ): void {
     const key = this.#keyOf(subject);
     const outage = this.#outages.get(key);
+    const isKept = error.code === 'token_rejected' && !request;
+    if (outage) outage.isKept &&= isKept;
     if (outage && retryAtMonotonicMs <= outage.retryAtMonotonicMs) return;
     if (outage) outage.retryAtMonotonicMs = retryAtMonotonicMs;
     else {
       const sinceMs = this.#time.now().monotonicMs - (request?.durationMs ?? 0);
-      this.#outages.set(key, { sinceMs, retryAtMonotonicMs, refused: 0 });
+      this.#outages.set(key, { sinceMs, retryAtMonotonicMs, refused: 0, isKept });
     }
-    // Only a person can fix refused credentials.
-    const level = subject === 'client' ? 'error' : 'warn';
-    this.emit('pause.began', () => this.#failureFields(error, request), level);
+    // The API rejected the token, not the server that issued it.
+    const server = isKept ? {} : this.#server;
+    this.emit('pause.began', () => this.#failureFields(error, request, server), lineOf(subject, isKept));
     const { code, retryAtMs } = error;
     this.#publishPause(subject, { action: 'paused', code, ...(retryAtMs !== undefined && { retryAtMs }) });
   }
@@ -209,7 +214,8 @@ export class Diagnostics {
       refused: outage.refused,
     };
     const owner = typeof subject === 'string' ? undefined : subject.owner;
-    this.emit('pause.lifted', () => ({ failureScope: scopeOf(subject), owner, ...since }));
+    const line = outage?.isKept ? TOKEN_KEPT.lifted : LOG_EVENTS['pause.lifted'];
+    this.emit('pause.lifted', () => ({ failureScope: scopeOf(subject), owner, ...since }), line);
     this.#publishPause(subject, { action: 'lifted', ...since });
   }
 
@@ -224,7 +230,7 @@ export class Diagnostics {
     this.emit('hook.failed', () => ({ hook, cause: ScrubbedCause.of(thrown) }));
   }
 
-  #failureFields(error: OwnerTokenError, request: ReportedRequest | undefined): FailureFields {
+  #failureFields(error: OwnerTokenError, request?: ReportedRequest, server = this.#server): FailureFields {
     const { code, message, status, oauthError, failureScope, retryAtMs } = error;
     return {
       owner: error.owner ?? request?.withOwner().owner,
@@ -233,8 +239,8 @@ export class Diagnostics {
       causeCode: causeCodeOf(error.cause),
       status,
       oauthError,
-      address: this.#server.address,
-      port: this.#server.port,
+      address: server.address,
+      port: server.port,
       durationMs: request?.durationMs,
       failureScope,
       retryInMs: retryAtMs === undefined ? undefined : Math.max(0, retryAtMs - this.#time.now().wallMs),
@@ -259,6 +265,14 @@ export class Diagnostics {
   #keyOf(subject: PauseSubject): object {
     return typeof subject === 'string' ? this.#circuits[subject] : subject;
   }
+}
+
+/** The line of `pause.began`. */
+function lineOf(subject: PauseSubject, isKept: boolean): LogLine<string> {
+  if (isKept) return TOKEN_KEPT.began;
+  const paused = LOG_EVENTS['pause.began'];
+  // Only a person can fix refused credentials.
+  return subject === 'client' ? { ...paused, level: 'error' } : paused;
 }
 
 function scopeOf(subject: PauseSubject): FailureScope {

@@ -70,6 +70,12 @@ export const LOG_EVENTS = Object.freeze({
   'registry.closed': logLine<'abandoned'>('info', 'registry closed'),
 });
 
+/** `pause.began` and `pause.lifted` where the API rejects new tokens too: a token is kept, and no request is paused. */
+export const TOKEN_KEPT = Object.freeze({
+  began: logLine('warn', 'rejected token kept: the API rejects new ones too'),
+  lifted: logLine('info', 'streak of rejected tokens ended'),
+});
+
 export type EventName = keyof typeof LOG_EVENTS;
 type FieldOf<Line> = Line extends LogLine<infer Field> ? Field : never;
 export type FieldsOf<E extends EventName> = Partial<Record<FieldOf<(typeof LOG_EVENTS)[E]>, unknown>>;

@@ -14,7 +14,7 @@ import { ManualClock } from '../helpers/manual-clock.ts';
 type Line = [level: string, fields: Record<string, unknown>, message: string];
 
 /** Diagnostics on a manual clock, with the lines they log. */
-function reporting(server: { address?: string } = { address: 'service.example' }) {
+function reporting(server: { address?: string; port?: number } = { address: 'service.example' }) {
   const lines: Line[] = [];
   const at = (level: string) => (fields: object, message: string) =>
     void lines.push([level, shortNames(fields), message]);
@@ -253,6 +253,49 @@ it('a pause of an owner ends with its next success, which is reported like its f
     ['info', { registry: 'crm', ...fields }, 'token requests resumed'],
   ]);
   expect(heard).toMatchObject([{ scope: 'owner', owner: 'owner_x', action: 'lifted', durationMs: 2_100 }]);
+});
+
+describe('where the API rejects new tokens too', () => {
+  const rejected = new OwnerTokenError('token_rejected', 'two in a row', { owner: 'owner_x', retryAtMs: 5_000 });
+
+  it('the log says that a token is kept, names no server, and at the end speaks of no requests', () => {
+    const { reports, lines, clock } = reporting({ address: 'service.example', port: 8443 });
+    reports.paused(SLOT, until(1_000), rejected);
+    reports.paused(SLOT, until(2_000), rejected);
+    clock.advance(500);
+    reports.recovered(SLOT);
+    const kept = 'rejected token kept: the API rejects new ones too';
+    expect(lines.map(([level, { event }, message]) => [level, event, message])).toEqual([
+      ['warn', 'pause.began', kept],
+      ['warn', 'pause.began', kept],
+      ['info', 'pause.lifted', 'streak of rejected tokens ended'],
+    ]);
+    expect(lines[0]?.[1]).toMatchObject({ owner: 'owner_x', code: 'token_rejected', failureScope: 'owner' });
+    for (const [, fields] of lines) expect(Object.keys(fields)).not.toContain('address');
+    for (const [, fields] of lines) expect(Object.keys(fields)).not.toContain('port');
+  });
+
+  it.each([
+    ['before', true],
+    ['after', false],
+  ])('a failed request %s that pauses requests, of the token service', (_, isFirst) => {
+    const { reports, lines, newRequest } = reporting();
+    const pauses = [
+      (untilMs: number) => reports.paused(SLOT, until(untilMs), failure(), newRequest()),
+      (untilMs: number) => reports.paused(SLOT, until(untilMs), rejected),
+    ];
+    for (const [index, pause] of (isFirst ? pauses : pauses.reverse()).entries()) pause(1_000 * (1 + index));
+    reports.recovered(SLOT);
+    const failed = lines.find(([, { code }]) => code === 'endpoint_unavailable');
+    expect(failed).toMatchObject(['warn', { address: 'service.example' }, 'token requests paused']);
+    expect(lines.at(-1)?.[2]).toBe('token requests resumed');
+  });
+
+  it('a source that fails with that code pauses requests', () => {
+    const { reports, lines, newRequest } = reporting();
+    reports.paused(SLOT, until(1_000), rejected, newRequest());
+    expect(lines).toMatchObject([['warn', { address: 'service.example' }, 'token requests paused']]);
+  });
 });
 
 it('evicted owners and closed registries are logged', () => {
