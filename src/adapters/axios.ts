@@ -255,9 +255,10 @@ async function send<C extends AxiosConfigLike, R extends AxiosResponseLike>(
   let isAway = false;
   const beforeRedirect: AxiosConfigLike['beforeRedirect'] = (options, response, request) => {
     isAway = leavesAllowedOrigins(call, at, options.href) || isAway;
+    const isOtherOrigin = new URL(at).origin !== new URL(options.href).origin;
     at = options.href;
-    if (isAway) dropCredentials(options, presented);
-    else Object.assign(options.headers, Object.fromEntries(presented));
+    if (isAway || isOtherOrigin) dropCredentials(options, presented);
+    if (!isAway) Object.assign(options.headers, Object.fromEntries(presented));
     own.beforeRedirect?.(options, response, request);
   };
   const withoutBasic = presented.has('authorization') ? { auth: undefined } : {};
@@ -274,7 +275,7 @@ async function send<C extends AxiosConfigLike, R extends AxiosResponseLike>(
   }
 }
 
-/** What `follow-redirects` sends next; it removes some of these itself, but not for a subdomain. */
+/** What `follow-redirects` sends next. It removes some of these itself, but not for a subdomain. */
 // biome-ignore lint/suspicious/noExplicitAny: axios's own signature.
 function dropCredentials(options: Record<string, any>, presented: Headers): void {
   options.auth = undefined;

@@ -119,10 +119,8 @@ export function ownerTokenHooks(owner: OwnerFetch): OwnerTokenHooks {
 
   const beforeRequest = async (options: Options): Promise<void> => {
     const call = callOf(options);
-    const { url: from } = call;
-    call.url = String(options.url);
-    if (call.isAway || (from !== undefined && leavesAllowedOrigins(owner, from, call.url)))
-      return leave(call, options.headers);
+    redirected(owner, call, options);
+    if (call.isAway) return;
     const { token, presented } = call.renewed ?? (await authorize(options));
     const { headers } = options;
     Object.assign(call, { token, headers, renewed: undefined });
@@ -174,9 +172,18 @@ export function ownerTokenHooks(owner: OwnerFetch): OwnerTokenHooks {
 const reported = (owner: OwnerFetch, { token }: Call, { statusCode }: GotResponse): boolean =>
   token !== undefined && owner.answered(token, statusCode);
 
-/** The hop goes without credentials, and so do all further ones; got itself keeps some headers. */
-function leave(call: Call, headers: Options['headers']): void {
-  for (const name of [...Object.keys(call.own), ...CREDENTIAL_HEADERS]) delete headers[name];
+/**
+ * Notes where a request goes. One to another origin carries none of the caller's credentials, some of which got itself keeps.
+ * Once a redirect has led away, no further hop carries the token.
+ */
+function redirected(owner: OwnerFetch, call: Call, { url, headers }: Options): void {
+  const from = call.url;
+  call.url = String(url);
+  if (from === undefined) return;
+  const isAway = leavesAllowedOrigins(owner, from, call.url);
+  if (new URL(from).origin !== new URL(call.url).origin) for (const name of CREDENTIAL_HEADERS) delete headers[name];
+  if (!isAway && !call.isAway) return;
+  for (const name of Object.keys(call.own)) delete headers[name];
   Object.assign(call, { token: undefined, isAway: true, own: {} });
 }
 

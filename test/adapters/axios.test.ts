@@ -31,7 +31,8 @@ const clientOf =
       return { status: response.status, body: response.data };
     }
   };
-const makeClient = (call: OwnerFetch) => clientOf(axios.create({ adapter: ownerTokenAdapter(axios, call) }));
+const makeClient = (call: OwnerFetch, options?: { ca?: string }) =>
+  clientOf(axios.create({ adapter: ownerTokenAdapter(axios, call), httpsAgent: new Agent(options) }));
 
 /** Calls that return and throw what axios itself does, with these settings. */
 const rawCall =
@@ -177,6 +178,24 @@ describe('axios', () => {
     }
   });
 
+  it('sends no credentials of the caller to another allowed origin, not even to a subdomain', async () => {
+    const allowedOrigins = ['https://api.example', 'https://files.api.example'];
+    const call = ownerFetchFor(new NumberedTokens(), 'key', callRules({ allowedOrigins }, rulesOfSource(undefined)));
+    // A redirect by a version of `follow-redirects` that keeps all headers.
+    const next = { href: 'https://files.api.example/', headers: {}, auth: 'u:p' };
+    const adapter = async (config: InternalAxiosRequestConfig) => {
+      next.headers = { ...config.headers };
+      config.beforeRedirect?.(next, { headers: {}, statusCode: 302 } as never, {} as never);
+      return { status: 200, statusText: '', data: '', headers: {}, config };
+    };
+    const client = axios.create({ adapter });
+    attachOwnerTokens(axios, client, () => call);
+    const headers = { Cookie: 'a=b', 'Proxy-Authorization': 'Basic x', Authorization: 'Basic mine', 'X-Own': 'yes' };
+    await client.get('https://api.example/', { headers });
+    expect(next).toMatchObject({ headers: { 'X-Own': 'yes', authorization: 'Bearer t1' }, auth: undefined });
+    expect(Object.keys(next.headers).join()).not.toMatch(/cookie|proxy/i);
+  });
+
   it("checks the address of this call, not one made with axios's own defaults", async () => {
     await using evil = await ResourceService.start();
     await using service = await ResourceService.start();
@@ -230,8 +249,8 @@ describe('a shared axios instance', () => {
   const twoTenants = () => ({ acme: new NumberedTokens(), beta: new NumberedTokens(5) });
 
   adapterSuite({
-    makeClient: (call) => {
-      const client = axios.create();
+    makeClient: (call, options) => {
+      const client = axios.create({ httpsAgent: new Agent(options) });
       attachOwnerTokens(axios, client, () => call);
       return clientOf(client);
     },

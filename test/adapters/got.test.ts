@@ -10,10 +10,11 @@ import type { RawOptions } from '../helpers/print-suite.ts';
 import { ResourceService } from '../helpers/resource-service.ts';
 
 const makeClient =
-  (call: OwnerFetch): Client =>
+  (call: OwnerFetch, { ca }: { ca?: string } = {}): Client =>
   async (url, init = {}) => {
+    const https = ca === undefined ? {} : { certificateAuthority: ca };
     // Without retries: got waits a second or more before it connects again to an address that nobody listens at.
-    const client = got.extend(ownerTokenHooks(call), { throwHttpErrors: false, retry: { limit: 0 } });
+    const client = got.extend(ownerTokenHooks(call), { throwHttpErrors: false, retry: { limit: 0 }, https });
     const { statusCode, body } = await client(url, init);
     return { status: statusCode, body };
   };

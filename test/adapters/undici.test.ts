@@ -13,8 +13,8 @@ import { NumberedTokens } from '../helpers/numbered-tokens.ts';
 import type { RawOptions } from '../helpers/print-suite.ts';
 import { ResourceService } from '../helpers/resource-service.ts';
 
-const dispatcherFor = (call: OwnerFetch) =>
-  new Agent().compose(ownerTokenInterceptor(call), interceptors.redirect({ maxRedirections: 5 }));
+const dispatcherFor = (call: OwnerFetch, connect: { ca?: string } = {}) =>
+  new Agent({ connect }).compose(ownerTokenInterceptor(call), interceptors.redirect({ maxRedirections: 5 }));
 
 /** The same `getToken`, which fails after so many calls. */
 const failingAfter = (count: number, getToken: NumberedTokens['getToken']): NumberedTokens['getToken'] => {
@@ -26,9 +26,9 @@ const failingAfter = (count: number, getToken: NumberedTokens['getToken']): Numb
 };
 
 const makeClient =
-  (call: OwnerFetch): Client =>
+  (call: OwnerFetch, options?: { ca?: string }): Client =>
   async (url, init = {}) => {
-    const { statusCode, body } = await request(url, { ...init, dispatcher: dispatcherFor(call) });
+    const { statusCode, body } = await request(url, { ...init, dispatcher: dispatcherFor(call, options) });
     return { status: statusCode, body: await body.text() };
   };
 

@@ -11,6 +11,7 @@ import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { NumberedTokens } from './numbered-tokens.ts';
 import { oddAddresses, WatchedServer } from './odd-addresses.ts';
 import { printSuite, type RawCall } from './print-suite.ts';
+import { redirectChains } from './redirect-chains.ts';
 import { ResourceService } from './resource-service.ts';
 
 export interface ClientCall {
@@ -24,7 +25,8 @@ export interface ClientCall {
 export type Client = (url: string, call?: ClientCall) => Promise<{ status: number; body: string }>;
 
 export interface Traits {
-  readonly makeClient: (call: OwnerFetch) => Client;
+  /** @param options the certificate of the servers, if they have one. */
+  readonly makeClient: (call: OwnerFetch, options?: { readonly ca?: string }) => Client;
   /** The library's own error in what this client throws. */
   readonly causeOf?: (thrown: unknown) => unknown;
   /** Ways to call it that differ in what they return or throw, by name. */
@@ -32,8 +34,10 @@ export interface Traits {
 }
 
 /** The tests that `ownerFetch` and every adapter must pass: each HTTP client obeys the same rules. */
-export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, raw }: Traits): void {
+export function adapterSuite(traits: Traits): void {
+  const { makeClient, causeOf = (thrown) => thrown, raw } = traits;
   printSuite(raw);
+  describe('a chain of redirects', () => redirectChains(traits));
 
   const clientFor = (tokens: NumberedTokens, origin: string, options?: OwnerFetchOptions) =>
     makeClient(ownerFetchFor(tokens, 'key', callRules(options, rulesOfSource(origin))));
@@ -230,26 +234,6 @@ export function adapterSuite({ makeClient, causeOf = (thrown) => thrown, raw }: 
         expect([tokens.accepted, tokens.rejected, tokens.asked]).toEqual([[], [], 1]);
       });
     }
-
-    it('sends no token once a redirect has led away, not even back at an allowed origin', async () => {
-      let home = '';
-      await using target = await ResourceService.start((_, response) => {
-        response.writeHead(302, { location: `${home}/back` }).end();
-      });
-      await using service = await ResourceService.start(({ path }, response) => {
-        if (path === '/back') response.writeHead(200).end('public');
-        else response.writeHead(302, { location: target.origin }).end();
-      });
-      home = service.origin;
-      const tokens = new NumberedTokens();
-      const client = clientFor(tokens, service.origin, { present: presentTwice });
-      expect(await client(service.origin)).toEqual({ status: 200, body: 'public' });
-      expect(service.received.map(({ path, headers }) => [path, headers['x-token'], headers.authorization])).toEqual([
-        ['/', 't1', 't1'],
-        ['/back', undefined, undefined],
-      ]);
-      expect([tokens.accepted, tokens.rejected]).toEqual([[], []]);
-    });
   });
 
   describe('with odd addresses', () => {
