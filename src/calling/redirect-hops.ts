@@ -85,7 +85,8 @@ export function nextHop(hop: Hop, response: Response): Hop | undefined {
   }
   const location = REDIRECTS.includes(response.status) ? response.headers.get('location') : null;
   if (location === null) return undefined;
-  const url = parseUrl(location, hop.url);
+  // `Headers` has the bytes as Latin-1. They are read as UTF-8, as `fetch` and browsers do.
+  const url = parseUrl(Buffer.from(location, 'latin1').toString(), hop.url);
   if (!url) throw fetchFailed('a redirect has an invalid URL', response);
   const becomesGet = turnsIntoGet(response.status, hop.method.toUpperCase());
   const body = becomesGet ? null : hop.body();

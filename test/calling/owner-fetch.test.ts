@@ -447,6 +447,21 @@ describe('redirects', () => {
     });
   }
 
+  it.each(['/käse?q=ü', '/日本語', '/k%C3%A4se', '/a b', Buffer.from('/k\xe4se', 'latin1')])(
+    'lead to the same address as with fetch: %s',
+    async (location) => {
+      await using service = await ResourceService.start(({ path }, response) => {
+        if (path !== '/') response.end();
+        else response.writeHead(302, { location: Buffer.from(location).toString('latin1') }).end();
+      });
+      await fetchFor(new NumberedTokens(), service.origin)(service.origin);
+      await fetch(service.origin);
+      const [, ours, , theirs] = service.received.map(({ path }) => path);
+      expect(ours).toBe(theirs);
+      expect(service.received).toHaveLength(4);
+    },
+  );
+
   it('that need a stream to be sent again fail, as with fetch', async () => {
     await using service = await redirecting(307);
     const stream = () => ({ method: 'POST', body: new Blob(['x']).stream(), duplex: 'half' }) as RequestInit;
