@@ -76,6 +76,8 @@ export interface AxiosHeadersLike {
 export interface AxiosConfigLike {
   /** The headers as the caller gave them. */
   headers: AxiosHeadersLike;
+  /** Where the call goes. */
+  url?: string | undefined;
   /** The body; a stream cannot be sent again. */
   data?: unknown;
   /** What a relative URL is relative to. */
@@ -213,8 +215,9 @@ async function callThrough<C extends AxiosConfigLike, R extends AxiosResponseLik
   call: OwnerFetch,
   config: C,
 ): Promise<R> {
-  // A copy, because a token may have to be requested first: what was checked is what is sent.
-  const attempt: Attempt<C, R> = { axios, adapter, call, config, own: { ...config } };
+  // A copy, because a token may have to be requested first: what was checked is what is sent. axios also takes a URL object.
+  const own = { ...config, ...(config.url && { url: String(config.url) }) };
+  const attempt: Attempt<C, R> = { axios, adapter, call, config, own };
   // They hold the requests under way, also those of others, and are part of the config.
   printNameOnly(attempt.own.httpAgent);
   printNameOnly(attempt.own.httpsAgent);

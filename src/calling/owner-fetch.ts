@@ -22,6 +22,7 @@ import {
   type Hop,
   nextHop,
   retryOf,
+  withCheckedUrl,
   withoutCredentials,
 } from './redirect-hops.ts';
 
@@ -129,20 +130,15 @@ export function mergeCallRules(options: OwnerFetchOptions, defaults: CallRules):
 /** Creates the `fetch` of one owner. */
 export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: CallRules): OwnerFetch {
   const check: OwnerFetch['check'] = (url) => {
-    if (typeof url === 'string' && beginsWithOrigin(url, rules.origins)) return;
-    const { protocol, host } = typeof url === 'string' ? new URL(url) : url;
-    // Not its `origin`, which for a `blob:` URL is that of the page that created it.
-    const origin = `${protocol}//${host}`;
-    if (!rules.origins.includes(origin)) throw refusedOrigin(origin, rules);
+    checked(url, rules);
   };
 
-  const obtain = (url: string | URL, signal: AbortSignal | null | undefined): Promise<AccessToken> => {
-    check(url);
-    return tokens.getToken(accessKey, signal ? { signal } : undefined);
-  };
+  const obtain = (signal: AbortSignal | null | undefined): Promise<AccessToken> =>
+    tokens.getToken(accessKey, signal ? { signal } : undefined);
 
   const authorize: OwnerFetch['authorize'] = async (url, headers, options) => {
-    const token = await obtain(url, options?.signal);
+    check(url);
+    const token = await obtain(options?.signal);
     present(rules, token, headers);
     return token;
   };
@@ -169,7 +165,10 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
     for (let redirects = 0; ; redirects++) {
       let token: AccessToken | undefined;
       try {
-        if (!hop.isAway) token = await obtain(hop.url, hop.signal);
+        if (!hop.isAway) {
+          hop = withCheckedUrl(hop, checked(hop.url, rules));
+          token = await obtain(hop.signal);
+        }
       } catch (error) {
         cancelBody(hop, error);
         throw error;
@@ -177,7 +176,7 @@ export function ownerFetchFor(tokens: OwnerTokens, accessKey: string, rules: Cal
       const headers = token ? presenting(hop, token) : new Headers(hop.headers);
       let response = await exchange(hop, headers);
       const again = token && answered(token, response.status) && !repeated ? retryOf(hop) : undefined;
-      const renewed = again && (await obtain(hop.url, hop.signal).catch(() => hop.signal?.throwIfAborted()));
+      const renewed = again && (await obtain(hop.signal).catch(() => hop.signal?.throwIfAborted()));
       if (again && renewed) {
         repeated = true;
         discard(response);
@@ -216,6 +215,19 @@ function present(rules: CallRules, token: AccessToken, headers: Headers): void {
   }
 }
 
+/**
+ * Checks that the token may be sent to this URL, and returns it: a string that obviously has an allowed origin as it is, any
+ * other parsed.
+ */
+function checked(url: string | URL, rules: CallRules): string | URL {
+  if (typeof url === 'string' && beginsWithOrigin(url, rules.origins)) return url;
+  const parsed = typeof url === 'string' ? new URL(url) : url;
+  // Not its `origin`, which for a `blob:` URL is that of the page that created it.
+  const origin = `${parsed.protocol}//${parsed.host}`;
+  if (!rules.origins.includes(origin)) throw refusedOrigin(origin, rules);
+  return parsed;
+}
+
 function refusedOrigin(origin: string, { origins }: CallRules): OwnerTokenError {
   const reason =
     origins.length > 0
@@ -225,9 +237,11 @@ function refusedOrigin(origin: string, { origins }: CallRules): OwnerTokenError 
 }
 
 /**
- * Whether a URL obviously has one of these origins, so that it need not be parsed: nothing after scheme, host, port and
- * a slash changes the origin.
+ * Whether a URL obviously has one of these origins, so that it need not be parsed: it ends after scheme, host and port, or
+ * has a slash there, and nothing after that changes the origin.
  */
 function beginsWithOrigin(url: string, origins: readonly string[]): boolean {
-  return origins.some((origin) => url.startsWith(origin) && url[origin.length] === '/');
+  return origins.some(
+    (origin) => url.startsWith(origin) && (url[origin.length] === '/' || url.length === origin.length),
+  );
 }

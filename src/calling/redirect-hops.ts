@@ -35,7 +35,8 @@ export interface Hop {
 export function firstHop(input: string | URL | Request, init?: RequestInit): Hop {
   if (init && !isPlain(init)) return firstHop(new Request(input, init));
   const request = isRequest(input) ? input : undefined;
-  const url = request ? request.url : typeof input === 'string' ? input : new URL(input as URL);
+  const given = request ? (request.url as string | URL) : (input as string | URL);
+  const url = typeof given === 'string' ? given : new URL(given);
   const redirect = init?.redirect ?? request?.redirect ?? 'follow';
   const body = init?.body == null ? null : copyOfBody(init.body);
   const own: RequestInit = init ? { ...init } : {};
@@ -64,6 +65,15 @@ function withoutLookAlike(hop: Hop, request: Request): Hop {
   const { url, method, signal = null } = hop;
   const body = hop.init.body ?? request.body;
   return { ...hop, target: url, init: { ...hop.init, method, signal, ...(body && { body, duplex: 'half' }) } };
+}
+
+/**
+ * The same hop with its URL as it was checked. A string that had to be parsed for that is sent as it was parsed, because a
+ * `fetch` may find another host in it.
+ */
+export function withCheckedUrl(hop: Hop, url: string | URL): Hop {
+  if (url === hop.url) return hop;
+  return { ...hop, url, target: hop.target === hop.url ? String(url) : hop.target };
 }
 
 /** The same hop for a second attempt; undefined if its body can be read only once. */

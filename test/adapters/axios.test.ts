@@ -23,7 +23,7 @@ const clientOf =
   (client: AxiosInstance): Client =>
   async (url, { body, ...init } = {}) => {
     try {
-      const { status, data } = await client.request({ url, ...init, ...(body && { data: body }) });
+      const { status, data } = await client.request({ url: url as string, ...init, ...(body && { data: body }) });
       return { status, body: data };
     } catch (error) {
       const { response } = error as AxiosError<string>;

@@ -17,6 +17,7 @@ import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { adapterSuite } from '../helpers/adapter-suite.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { NumberedTokens } from '../helpers/numbered-tokens.ts';
+import { oddAddresses } from '../helpers/odd-addresses.ts';
 import { errorOf } from '../helpers/registries.ts';
 import { ResourceService } from '../helpers/resource-service.ts';
 
@@ -118,6 +119,29 @@ it('ownerFetch refuses a URL that only looks like one of an allowed origin', asy
   for (const url of ['HTTPS://API.example.com:443/x', ' https://api.example.com/x', 'https:api.example.com?q']) {
     expect(() => call.check(url), url).not.toThrow();
   }
+});
+
+it("ownerFetch gives a fetch of the caller's own no address that another parser may take for one of another origin", async () => {
+  const [good, evil] = ['127.0.0.1:8080', '127.0.0.2:8080'];
+  const origin = `http://${good}`;
+  const sent: unknown[] = [];
+  const record = async (url: unknown) => {
+    sent.push(url);
+    return new Response('ok');
+  };
+  const call = fetchFor(new NumberedTokens(), origin, { fetch: record });
+  let parsed = 0;
+  for (const address of [origin, ...oddAddresses({ good, evil })]) {
+    for (const input of [address, { headers: new Headers(), url: address } as object as Request]) {
+      sent.length = 0;
+      await call(input).catch(() => {});
+      if (sent.length === 0) continue;
+      const isPlain = address === origin || address.startsWith(`${origin}/`);
+      expect(sent, address).toEqual([isPlain ? address : new URL(address).href]);
+      if (!isPlain) parsed++;
+    }
+  }
+  expect(parsed).toBeGreaterThan(50);
 });
 
 it('ownerFetch calls the origins in allowedOrigins instead of the one of the source', async () => {
@@ -353,6 +377,21 @@ describe('a look-alike of a Request', () => {
       expect(elsewhere.connections).toBe(0);
     });
   }
+
+  it('whose URL is an object is sent to the URL that was checked, even if that changes while the token is awaited', async () => {
+    const tokens = new NumberedTokens();
+    const sent: string[] = [];
+    const record = async (url: unknown) => {
+      sent.push(String(url));
+      return new Response('ok');
+    };
+    const call = fetchFor(tokens, 'https://api.example', { fetch: record });
+    const url = new URL('https://api.example/here');
+    const calling = call({ headers: new Headers(), url } as object as Request);
+    url.href = 'https://elsewhere.example/';
+    await calling;
+    expect(sent).toEqual(['https://api.example/here']);
+  });
 
   const urlIn = (input: Request | string | URL) => (input instanceof Request ? input.url : input);
 

@@ -22,7 +22,7 @@ export interface ClientCall {
 }
 
 /** One HTTP client that calls for one owner: returns the final answer, or throws what the client throws. */
-export type Client = (url: string, call?: ClientCall) => Promise<{ status: number; body: string }>;
+export type Client = (url: string | URL, call?: ClientCall) => Promise<{ status: number; body: string }>;
 
 export interface Traits {
   /** @param options the certificate of the servers, if they have one. */
@@ -178,6 +178,21 @@ export function adapterSuite(traits: Traits): void {
       await expect(calling).rejects.toThrow();
       if (gate) expect(service.connections).toBe(0);
     }
+  });
+
+  it('calls the address that was checked, even if the URL changes while the token is awaited', async () => {
+    await using elsewhere = await ResourceService.start();
+    await using service = await ResourceService.start();
+    const tokens = new NumberedTokens();
+    const url = new URL('/here', service.origin);
+    const getToken = tokens.getToken.bind(tokens);
+    tokens.getToken = (...args) => {
+      url.href = elsewhere.origin;
+      return getToken(...args);
+    };
+    expect((await clientFor(tokens, service.origin)(url)).status).toBe(200);
+    expect(url.href).toBe(`${elsewhere.origin}/`);
+    expect([service.received.map(({ path }) => path), elsewhere.connections]).toEqual([['/here'], 0]);
   });
 
   describe('along redirects', () => {
