@@ -155,7 +155,7 @@ interface Outcome<R> {
  *
  * A redirect to an origin that is not allowed is followed without the token, cookies and proxy credentials, and its answer does
  * not judge the token. If no token can be obtained, the call rejects with an `AxiosError` whose `cause` is the `OwnerTokenError` and whose `code` is
- * that error's. The `config` of responses and errors is the caller's own, without the token. `request`, its socket and
+ * that error's. So it does if `ownerFetchOf` fails with an `OwnerTokenError`; any other error of that function is thrown as it is. The `config` of responses and errors is the caller's own, without the token. `request`, its socket and
  * the config's agents, which lead to the headers as sent, print as their class names under `inspect`, JSON and pino.
  *
  * @param ownerFetchOf returns the `ownerFetch` of the owner that a call is for, by the call's config or from an
@@ -176,7 +176,14 @@ export function attachOwnerTokens<C extends AxiosConfigLike, R extends AxiosResp
   ownerFetchOf: (config: C) => OwnerFetch | undefined | Promise<OwnerFetch | undefined>,
 ): () => void {
   const id = instance.interceptors.request.use(async (config) => {
-    const call = await ownerFetchOf(config);
+    let call: OwnerFetch | undefined;
+    try {
+      call = await ownerFetchOf(config);
+    } catch (error) {
+      // By its name, so that the adapter need not contain the class.
+      const isOurs = (error as Error | undefined)?.name === 'OwnerTokenError';
+      throw isOurs ? refused({ axios, config }, error) : error;
+    }
     if (!call) return config;
     const { adapter } = config;
     const inner = typeof adapter === 'function' ? adapter : axios.getAdapter('http');
@@ -288,7 +295,7 @@ function dropCredentials(options: Record<string, any>, presented: Headers): void
 }
 
 /** No token can be obtained for a call, or it may not be sent there. */
-function refused<C, R>({ axios, config }: Attempt<C, R>, cause: unknown): Error {
+function refused<C, R>({ axios, config }: Pick<Attempt<C, R>, 'axios' | 'config'>, cause: unknown): Error {
   const { message, code } = cause as OwnerTokenError;
   return Object.assign(new axios.AxiosError(message, code, config), { cause });
 }

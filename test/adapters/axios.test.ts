@@ -299,6 +299,37 @@ describe('a shared axios instance', () => {
     expect(JSON.stringify([error, error.config])).not.toMatch(/Bearer|t1/);
   });
 
+  it.each(['throws', 'rejects with'])(
+    'rejects with an AxiosError if ownerFetchOf %s an OwnerTokenError',
+    async (way) => {
+      const client = axios.create({ baseURL: ORIGIN });
+      const failure = new OwnerTokenError('invalid_access_key', 'the access key is empty');
+      attachOwnerTokens(axios, client, () => {
+        if (way === 'throws') throw failure;
+        return Promise.reject(failure);
+      });
+      const error = await axiosErrorOf(client.get('/devices'));
+      expect(error).toMatchObject({
+        code: 'invalid_access_key',
+        message: failure.message,
+        config: { url: '/devices' },
+      });
+      expect([error.cause, error.response]).toEqual([failure, undefined]);
+    },
+  );
+
+  it("passes on an error of the application's own from ownerFetchOf unchanged", async () => {
+    for (const failure of [new Error('no such session'), 'text', undefined]) {
+      const client = axios.create({ baseURL: ORIGIN });
+      attachOwnerTokens(axios, client, () => Promise.reject(failure));
+      const outcome = client.get('/devices').then(
+        () => 'answered',
+        (error) => ({ error }),
+      );
+      expect(await outcome).toEqual({ error: failure });
+    }
+  });
+
   describe('with axios-mock-adapter', () => {
     it('gets its answer from the mock, which sees its token, and sends nothing', async () => {
       const { client } = shared(twoTenants(), ORIGIN);
