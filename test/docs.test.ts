@@ -125,6 +125,28 @@ describe('recipes', () => {
     deadline.abort(new DOMException('the deadline', 'TimeoutError'));
     expect(await answer).toMatchObject({ status: 504, body: '{"error":"timeout"}' });
   });
+
+  it('log nothing for a call that a failed token request fails, which the registry has logged', async () => {
+    const { answerOf } = await import(join(ROOT, 'docs/examples/recipes/answer.mjs'));
+    await using sandbox = await startSandbox();
+    const { url: baseUrl, clientId, clientSecret, accessKeys } = sandbox;
+    const logger = { debug: vi.fn(), info: vi.fn(), warn: vi.fn(), error: vi.fn() };
+    const source = new TokenEndpoint({ baseUrl, clientId, clientSecret });
+    await using registry = new OwnerTokenRegistry({ source, logger });
+    const warn = vi.fn();
+    const call = (accessKey: string) => answerOf(registry.ownerFetch(accessKey), `${baseUrl}/echo`, warn);
+    sandbox.faults.add({ kind: 'status', status: 503, target: { path: 'token' } });
+    for (let round = 0; round < 20; round++) await Promise.all(accessKeys.map(call));
+    expect(warn).not.toHaveBeenCalled();
+    expect(logger.warn.mock.calls.length).toBeGreaterThan(0);
+    expect(logger.warn.mock.calls.length).toBeLessThan(20);
+
+    sandbox.faults.clear();
+    registry.resume();
+    sandbox.faults.add({ kind: 'refuse', target: { path: 'echo' } });
+    await Promise.all(accessKeys.map(call));
+    expect(warn).toHaveBeenCalledTimes(accessKeys.length);
+  });
 });
 
 describe('the log line of a failure', () => {
