@@ -486,6 +486,20 @@ describe('redirects', () => {
     });
   }
 
+  it.each([301, 302, 303, 307])(
+    'of status %i repeat the method given beside a Request, as fetch does',
+    async (status) => {
+      await using service = await redirecting(status);
+      const request = () => new Request(service.origin, { method: 'POST', body: 'text' });
+      const init = { method: 'PUT', body: 'text' };
+      await fetchFor(new NumberedTokens(), service.origin)(request(), init);
+      await fetch(request(), init);
+      const methods = service.received.map(({ method, body }) => `${method} ${body}`);
+      expect(methods).toHaveLength(4);
+      expect(methods.slice(0, 2)).toEqual(methods.slice(2));
+    },
+  );
+
   it.each(['/käse?q=ü', '/日本語', '/k%C3%A4se', '/a b', Buffer.from('/k\xe4se', 'latin1')])(
     'lead to the same address as with fetch: %s',
     async (location) => {
