@@ -1,6 +1,6 @@
-/** Enforces the architecture: what a file may import, how long it may be, module state, public names. */
+/** Enforces the architecture: what a file may import, how long it may be, module state, public names; and what lock files hold. */
 
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import {
@@ -151,4 +151,30 @@ describe('the public API', () => {
       await expect(`${exportsOf(file).join('\n')}\n`).toMatchFileSnapshot(`api/${name}`);
     });
   }
+});
+
+describe('lock files', () => {
+  interface LockFile {
+    /** By path below the lock file's folder; '' is the project itself. */
+    readonly packages: Readonly<Record<string, { readonly integrity?: string; readonly resolved?: string }>>;
+  }
+
+  const lockFilesIn = (folder: string): string[] =>
+    readdirSync(join(ROOT, folder), { withFileTypes: true }).flatMap((entry) => {
+      const path = join(folder, entry.name);
+      if (entry.isDirectory()) return /^(\..*|node_modules|reports)$/.test(entry.name) ? [] : lockFilesIn(path);
+      return entry.name === 'package-lock.json' ? [path] : [];
+    });
+
+  it('have the hash of every package, and no address of a registry', () => {
+    const files = lockFilesIn('.');
+    expect(files).toEqual(expect.arrayContaining(['package-lock.json', join('test', 'mutation', 'package-lock.json')]));
+    const flawed = files.flatMap((file) => {
+      const { packages } = JSON.parse(readFileSync(join(ROOT, file), 'utf8')) as LockFile;
+      return Object.entries(packages)
+        .filter(([path, { integrity, resolved }]) => path !== '' && (!integrity || resolved))
+        .map(([path]) => `${file}: ${path}`);
+    });
+    expect(flawed).toEqual([]);
+  });
 });
