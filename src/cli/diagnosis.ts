@@ -8,7 +8,7 @@ import type { EndpointFailure, OwnerTokenError } from '../index.ts';
 import { parseUrl } from '../parse-url.ts';
 import { adviceFor } from './advice.ts';
 import { withDeadline } from './deadline.ts';
-import { type Credentials, TOKEN_PATH } from './environment.ts';
+import { type Credentials, TOKEN_PATH, withPath } from './environment.ts';
 
 /** What is known of a failed request. */
 export interface FailedRequest {
@@ -82,7 +82,7 @@ function handshakes({ hostname, port }: URL): Promise<boolean> {
 }
 
 async function isPortal({ baseUrl }: Credentials, signal: AbortSignal): Promise<boolean> {
-  const answer = await fetch(new URL('/openapi.json', baseUrl), { redirect: 'manual', signal });
+  const answer = await fetch(withPath(baseUrl, '/openapi.json'), { redirect: 'manual', signal });
   const { info } = (await answer.json()) as { info?: { title?: unknown } };
   return String(info?.title).startsWith('owner-token-registry sandbox');
 }

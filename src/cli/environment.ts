@@ -63,11 +63,22 @@ function splitTokenUrl(url: URL): (Pick<Credentials, 'baseUrl' | 'tokenPath'> & 
   const path = pathname.replace(/\/+$/, '');
   if (path.endsWith(TOKEN_PATH)) {
     const found = `ends with ${TOKEN_PATH}, which is appended anyway; continuing without it`;
-    return { baseUrl: new URL(path.slice(0, -TOKEN_PATH.length) || '/', url), tokenPath: undefined, found };
+    return { baseUrl: withPath(url, path.slice(0, -TOKEN_PATH.length)), tokenPath: undefined, found };
   }
-  if (!TOKEN_URL.test(pathname)) return undefined;
+  const split = TOKEN_URL.test(pathname) ? splitAtOrigin(url) : undefined;
   const found = 'is a complete token URL: its origin is the base URL, and the rest is the path of tokenRequest';
-  return { baseUrl: new URL('/', url), tokenPath: pathname, found };
+  return split && { ...split, found };
+}
+
+/** A URL as its origin and the path of a token request; undefined if its path cannot be one, such as `/` or `//elsewhere`. */
+export function splitAtOrigin(url: URL): Required<Pick<Credentials, 'baseUrl' | 'tokenPath'>> | undefined {
+  const { pathname } = url;
+  return /^\/[^/]/.test(pathname) ? { baseUrl: withPath(url, '/'), tokenPath: pathname } : undefined;
+}
+
+/** The URL with another path. Not resolved as a relative URL, because `//elsewhere` would name another host. */
+export function withPath(url: URL, pathname: string): URL {
+  return Object.assign(new URL(url), { pathname });
 }
 
 const QUOTED = /^(["'`“‘«]).*["'`”’»]$/s;

@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { startSandbox } from '../../src/sandbox/index.ts';
+import { json, LoopbackService } from '../helpers/loopback-service.ts';
+import { oddAddresses, WatchedServer } from '../helpers/odd-addresses.ts';
+import { readSource } from '../helpers/source-files.ts';
 import { runCommand } from '../helpers/terminal.ts';
 
 const CANARIES = { OTR_CLIENT_ID: 'canary-id', OTR_CLIENT_SECRET: 'canary-secret', OTR_ACCESS_KEY: 'canary-key' };
@@ -50,4 +53,62 @@ describe.each(['token', 'doctor'])('%s', (command) => {
     expect(err).toContain(`warning: OTR_ACCESS_KEY ${expected}`);
     expect(err).not.toContain(sandbox.accessKeys[0]);
   });
+
+  it.each([
+    ['//tenant', '//tenant'],
+    ['/\\tenant', '//tenant'],
+    ['///tenant', '///tenant'],
+    ['/.//tenant', '//tenant'],
+    ['//tenant//', '//tenant'],
+    ['//', ''],
+  ])('sends the request to the host that was typed, with %s between host and /auth/v1/token', async (typed, path) => {
+    await using service = await LoopbackService.start();
+    const env = { ...CANARIES, OTR_BASE_URL: `${service.url}${typed}/auth/v1/token` };
+    expect(await runCommand([command], env)).toMatchObject({ code: 0 });
+    expect(service.calls.map((call) => call.path)).toEqual([`${path}/auth/v1/token`]);
+  });
+
+  it('sends secrets only to the host that was typed: more than a thousand odd addresses', {
+    timeout: 120_000,
+  }, async () => {
+    const watch = () => WatchedServer.start(undefined, 0, '127.0.0.1', '404 Not Found');
+    await using one = await watch();
+    await using other = await watch();
+    const ends = ['', '/auth/v1/token', '/oauth/token'];
+    const odd = oddAddresses({ good: one.host, evil: other.host });
+    const addresses = [...new Set(odd.flatMap((address) => ends.map((end) => `${address}${end}`)))];
+    expect(addresses.length).toBeGreaterThan(1_000);
+    const reached: string[] = [];
+    const wrong: string[] = [];
+    for (const address of addresses) {
+      const { out, err } = await runCommand([command], { ...CANARIES, OTR_BASE_URL: address });
+      expect(out + err, address).not.toMatch(/unexpected error|failed: \w*Error|canary/);
+      const port = URL.canParse(address) ? new URL(address).port : 'none';
+      for (const { host, received } of [one, other]) {
+        if (!received.splice(0).some((text) => text.includes('canary'))) continue;
+        (host.endsWith(`:${port}`) ? reached : wrong).push(address);
+      }
+    }
+    expect(wrong).toEqual([]);
+    expect(reached.length).toBeGreaterThan(300);
+  });
+});
+
+it('--probe-url sends the token only to an allowed origin, of several hundred odd addresses', async () => {
+  await using service = (await LoopbackService.start()).always(json(200, { access_token: 'canary-token' }));
+  await using other = await WatchedServer.start();
+  const hosts = { good: new URL(service.url).host, evil: other.host };
+  for (const address of oddAddresses(hosts)) {
+    await runCommand(['token', '--probe-url', address], { ...CANARIES, OTR_BASE_URL: service.url });
+    expect({ address, received: other.received }).toEqual({ address, received: [] });
+  }
+  const probes = service.calls.filter(({ headers }) => headers.authorization?.startsWith('Bearer '));
+  expect(probes.length).toBeGreaterThan(80);
+});
+
+it('no command resolves a path against a URL that was checked: the path may name another host', () => {
+  const resolving = readSource()
+    .filter(({ path, tree }) => path.startsWith('cli/') && /new URL\([^()]*,(?! import\.meta\.url\))/.test(tree.text))
+    .map(({ path }) => path);
+  expect(resolving).toEqual([]);
 });

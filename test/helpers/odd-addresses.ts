@@ -150,11 +150,12 @@ export class WatchedServer implements AsyncDisposable {
     this.host = `${address.includes(':') ? `[${address}]` : address}:${port}`;
   }
 
-  /** Without `locationFor` it answers 200. A location may have any bytes. */
+  /** Without a location it answers with `status`. A location may have any bytes. */
   static async start(
     locationFor: (path: string) => string | undefined = () => undefined,
     port = 0,
     address = '127.0.0.1',
+    status = '200 OK',
   ) {
     const server = createServer((socket) => {
       const index = watched.received.push('') - 1;
@@ -163,8 +164,8 @@ export class WatchedServer implements AsyncDisposable {
         watched.received[index] += text;
         const path = /^[A-Z]+ (\S*)/.exec(watched.received[index] ?? '')?.[1] ?? '';
         const location = locationFor(path);
-        const status = location === undefined ? '200 OK' : `302 Found\r\nlocation: ${location}`;
-        socket.end(`HTTP/1.1 ${status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n`, 'latin1');
+        const start = location === undefined ? status : `302 Found\r\nlocation: ${location}`;
+        socket.end(`HTTP/1.1 ${start}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n`, 'latin1');
       });
     });
     server.listen(port, address);

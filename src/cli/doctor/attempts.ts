@@ -1,7 +1,7 @@
 /** Which shape of the token request the doctor tries next, and which refusal tells most. Pure. */
 
 import type { OwnerTokenError } from '../../index.ts';
-import type { Credentials } from '../environment.ts';
+import { type Credentials, splitAtOrigin } from '../environment.ts';
 import { ENCODINGS, type Encoding, type RequestShape } from '../request-shape.ts';
 
 /** One way to ask for a token. */
@@ -39,9 +39,8 @@ export function nextAttempt(
 const isNoEndpoint = ({ status }: Pick<OwnerTokenError, 'status'>): boolean => status === 404 || status === 405;
 
 function asTokenUrl(credentials: Credentials): Credentials | undefined {
-  const { baseUrl, tokenPath } = credentials;
-  if (tokenPath !== undefined || baseUrl.pathname === '/') return undefined;
-  return { ...credentials, baseUrl: new URL('/', baseUrl), tokenPath: baseUrl.pathname };
+  const split = credentials.tokenPath === undefined ? splitAtOrigin(credentials.baseUrl) : undefined;
+  return split && { ...credentials, ...split };
 }
 
 /** The codes of a service that has read the request. */
