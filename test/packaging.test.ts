@@ -33,7 +33,7 @@ const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as
  * The modules of Node that the main entry imports or looks up at once. It loads the others and pino when they are first
  * needed. Before adding one, see `builtinLookups` in `tsdown.config.ts`.
  */
-const EAGER = 'async_hooks diagnostics_channel dns http net timers url util'.split(' ').map((name) => `node:${name}`);
+const EAGER = 'async_hooks diagnostics_channel http timers url util'.split(' ').map((name) => `node:${name}`);
 
 /** The key in `exports` and the file of every entry point that there is. */
 const entryPoints = pathsBelow('src')

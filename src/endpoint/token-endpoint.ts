@@ -66,7 +66,7 @@ export class TokenEndpoint implements TokenSource {
     this.origin = baseUrl.origin;
     this.timeoutMs = timeoutMs;
     this.#target = targetBelow(baseUrl, DEFAULT_PATH);
-    this.#ownAgent = agent || fetch ? undefined : keepAliveAgent(baseUrl, timeoutMs);
+    this.#ownAgent = agent || fetch ? undefined : keepAliveAgent(baseUrl);
     this.#clock = clock;
   }
 

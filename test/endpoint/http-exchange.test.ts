@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
+import dns from 'node:dns';
 import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
 import { syncBuiltinESMExports } from 'node:module';
-import type { Socket } from 'node:net';
+import net, { type Socket } from 'node:net';
 import timers from 'node:timers';
 import zlib from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
@@ -34,7 +35,7 @@ let batch: ResultBatch;
 
 beforeEach(async () => {
   service = await LoopbackService.start();
-  agent = keepAliveAgent(new URL(service.url), 10_000);
+  agent = keepAliveAgent(new URL(service.url));
   batch = new ResultBatch();
 });
 
@@ -215,12 +216,40 @@ it('an agent that throws fails the request', async () => {
 
 it('the agent of an endpoint reads the proxy from the environment only if the global agent of Node does', () => {
   const url = new URL('https://api.example.com');
-  expect(keepAliveAgent(url, 10_000)).not.toHaveProperty('options.proxyEnv');
+  expect(keepAliveAgent(url)).not.toHaveProperty('options.proxyEnv');
   const globalOptions = https.globalAgent.options as { proxyEnv?: object };
   onTestFinished(() => void delete globalOptions.proxyEnv);
   globalOptions.proxyEnv = { HTTPS_PROXY: 'http://proxy.example:3128' };
   // Without the timeout, a tunnel to a proxy that never answers would stay open for good.
-  expect(keepAliveAgent(url, 10_000)).toMatchObject({ options: { proxyEnv: globalOptions.proxyEnv, timeout: 30_000 } });
+  expect(keepAliveAgent(url)).toMatchObject({ options: { proxyEnv: globalOptions.proxyEnv, timeout: 30_000 } });
+});
+
+describe.each([false, true])('a name with several addresses, with TLS %s', (tls) => {
+  it('is connected to by Node, which gives each address 2.5 s, and the connection is kept', async () => {
+    vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
+    vi.spyOn(process, 'emitWarning').mockReturnValue();
+    await using dual = await LoopbackService.start({ tls });
+    vi.spyOn(dns, 'lookup').mockImplementation(((_host: string, _options: object, done: (...args: unknown[]) => void) =>
+      process.nextTick(done, null, [
+        { address: '::1', family: 6 }, // where nobody listens
+        { address: '127.0.0.1', family: 4 },
+      ])) as typeof dns.lookup);
+    const connect = vi.spyOn(net.Socket.prototype, 'connect');
+    const url = `${tls ? 'https' : 'http'}://localhost:${dual.port}`;
+    const through = keepAliveAgent(new URL(url));
+    for (const _ of [1, 2]) expect(await post({ url, through })).toMatchObject({ status: 200 });
+    expect(dual.connections).toBe(1);
+    const to = { host: 'localhost', autoSelectFamilyAttemptTimeout: 2_500 };
+    expect(connect.mock.calls.flat(2)).toContainEqual(expect.objectContaining(to));
+    through.destroy();
+  });
+});
+
+it('a name that does not resolve is a failure of the network', async () => {
+  const unknown = Object.assign(new Error(), { code: 'ENOTFOUND' });
+  vi.spyOn(dns, 'lookup').mockImplementation(((_host: string, _options: object, done: (...args: unknown[]) => void) =>
+    process.nextTick(done, unknown)) as typeof dns.lookup);
+  expect(await post({ url: 'http://nowhere.example' })).toEqual({ error: unknown, stale: false });
 });
 
 it('an idle connection is kept for 30 s', async () => {
