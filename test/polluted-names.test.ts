@@ -9,8 +9,8 @@ import { OwnerTokenError, OwnerTokenRegistry, TokenEndpoint, type TokenSource } 
 import { ManualClock, settle } from './helpers/manual-clock.ts';
 import { readSource } from './helpers/source-files.ts';
 
-/** Read from property descriptors, and from every value that is awaited. */
-const OF_THE_PLATFORM = ['get', 'set', 'value', 'writable', 'enumerable', 'configurable', 'then'];
+/** Read from property descriptors, from every value that is awaited, and from every iterator that is left early. */
+const OF_THE_PLATFORM = ['get', 'set', 'value', 'writable', 'enumerable', 'configurable', 'then', 'return'];
 
 /** The names of all members that the core reads: by access, by destructuring, with `in`, and as a string given to a helper. */
 function namesRead(): string[] {

@@ -85,7 +85,8 @@ export interface TokenEndpointOptions {
   agent?: HttpAgent | HttpsAgent | undefined;
   /**
    * Makes the request instead of `node:http(s)`. It manages its own connections, so the endpoint never sends a request
-   * twice. Called with `redirect: 'manual'`; a redirected response is refused. Cannot be combined with `agent`.
+   * twice. Called with `redirect: 'manual'`; a redirected response is refused. Need not return a standard `Response`: a
+   * `status` and a body that is a stream, `text()` or `json()` will do. Cannot be combined with `agent`.
    */
   fetch?: typeof fetch | undefined;
   /**

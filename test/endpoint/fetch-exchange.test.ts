@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import zlib from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Deadline } from '../../src/cancellation.ts';
@@ -7,6 +8,7 @@ import { LoopbackService, status } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 
 let service: LoopbackService;
+const never = new Promise(() => {});
 
 beforeEach(async () => {
   service = await LoopbackService.start();
@@ -67,6 +69,111 @@ it('an answer whose body is not bytes is refused, and its stream is cancelled', 
   const received = await post(answering(() => new Response(stream)));
   expect(received.error).toBeInstanceOf(Error);
   await letGo;
+});
+
+describe('an answer that is no standard Response', () => {
+  const TOKEN = '{"access_token":"t"}';
+  const pieces = (...texts: string[]) => Readable.from(texts.map((text) => Buffer.from(text)));
+  const unread = () => expect.fail('read');
+  const answered = (response: object) => post(answering(() => response as Response));
+
+  it.each<[string, object]>([
+    ['a stream of Node', { body: pieces(TOKEN.slice(0, 9), TOKEN.slice(9)), text: unread }],
+    ['a generator', { body: pieces(TOKEN)[Symbol.asyncIterator]() }],
+    ['text()', { text: async () => TOKEN, json: unread }],
+    ['text() beside a body that is no stream', { body: Buffer.from(TOKEN), text: async () => TOKEN }],
+    ['json()', { ok: true, json: async () => ({ access_token: 't' }) }],
+    ['json() that returns at once', { body: null, json: () => ({ access_token: 't' }) }],
+  ])('is read by %s', async (_what, response) => {
+    const received = await answered({ status: 200, ...response });
+    expect(received).toEqual({ status: 200, body: Buffer.from(TOKEN), retryAfter: undefined, date: undefined });
+  });
+
+  it.each<[string, object]>([
+    ['no body', {}],
+    ['a text() without a text', { text: async () => undefined }],
+    ['a json() without a value', { json: async () => undefined }],
+  ])('with %s has a status and no JSON', async (_what, response) => {
+    const received = await answered({ status: 401, ...response });
+    expect(received).toMatchObject({ status: 401, body: expect.any(Buffer) });
+    expect(() => JSON.parse(String(received.body))).toThrow();
+  });
+
+  it.each(['text', 'json'])('has a status even if %s() fails', async (name) => {
+    const error = new SyntaxError('Unexpected token');
+    expect(await answered({ status: 401, [name]: () => Promise.reject(error) })).toMatchObject({ status: 401, error });
+  });
+
+  it.each<[string, unknown]>([
+    ['Headers', new Headers({ 'Retry-After': '7', Date: 'now' })],
+    [
+      'a map',
+      new Map<string, unknown>([
+        ['retry-after', 7],
+        ['date', 'now'],
+      ]),
+    ],
+    ['an object', { 'Retry-After': '7', date: 'now' }],
+    ['an object of lists', { 'retry-after': ['7'], date: ['now'] }],
+  ])('has its headers in %s', async (_what, headers) => {
+    expect(await answered({ status: 429, headers })).toMatchObject({ status: 429, retryAfter: '7', date: 'now' });
+  });
+
+  it('is refused at the limit of its size: a stream when it is reached', async () => {
+    const endless = new Readable({ read: () => void endless.push(Buffer.alloc(600)) });
+    const received = await answered({ status: 200, body: endless });
+    expect(received).toMatchObject({ status: 200, error: { code: 'ERR_UNUSABLE_BODY' } });
+    expect(endless.destroyed).toBe(true);
+  });
+
+  it.each<[string, object]>([
+    ['its stated length, unread', { headers: { 'Content-Length': '1001' }, text: unread, json: unread }],
+    ['its length as text', { text: async () => 'ä'.repeat(501) }],
+    ['its length as JSON', { json: async () => 'x'.repeat(999) }],
+  ])('is refused by %s', async (_what, response) => {
+    const tooLong = { message: 'the body exceeds maxResponseBytes', code: 'ERR_UNUSABLE_BODY' };
+    expect(await answered({ status: 200, ...response })).toMatchObject({ status: 200, error: tooLong });
+  });
+
+  it.each<[string, () => object]>([
+    ['a stream of Node', () => ({ body: new Readable({ read: () => {} }) })],
+    ['an iterator without end', () => ({ body: { [Symbol.asyncIterator]: () => ({ next: () => never }) } })],
+    ['text()', () => ({ text: () => never })],
+    ['json()', () => ({ json: () => never })],
+  ])('is abandoned by an abort while it is read: %s', async (_what, response) => {
+    const controller = new AbortController();
+    const pending = post(
+      answering(() => ({ status: 200, ...response() }) as unknown as Response),
+      controller.signal,
+    );
+    await settle();
+    controller.abort();
+    expect(await pending).toMatchObject({ status: 200, error: { code: 'closed' } });
+  });
+
+  it('is released unread if it redirects or comes too late', async () => {
+    const redirect = pieces('{}');
+    expect(await answered({ status: 302, body: redirect })).toMatchObject({ error: { code: 'ERR_REDIRECTED' } });
+    expect(redirect.destroyed).toBe(true);
+    const late = pieces('{}');
+    const controller = new AbortController();
+    const pending = post(
+      answering(async () => {
+        controller.abort();
+        return { status: 200, body: late } as unknown as Response;
+      }),
+      controller.signal,
+    );
+    expect(await pending).toMatchObject({ error: { code: 'closed' } });
+    await settle();
+    expect(late.destroyed).toBe(true);
+  });
+
+  it('may fail to be released', async () => {
+    const body = Object.assign(pieces('{}'), { destroy: () => Promise.reject(new Error('broken')) });
+    expect(await answered({ status: 302, body })).toMatchObject({ error: { code: 'ERR_REDIRECTED' } });
+    await settle();
+  });
 });
 
 describe('a redirect', () => {

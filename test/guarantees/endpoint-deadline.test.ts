@@ -7,6 +7,7 @@ import { TokenEndpoint } from '../../src/endpoint/token-endpoint.ts';
 import type { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { type Answer, drip, flood, head, LoopbackService, raw, silence, status } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
+import { nodeStreamFetch } from '../helpers/node-stream-fetch.ts';
 
 let service: LoopbackService;
 let clock: ManualClock;
@@ -43,6 +44,7 @@ const HANGS: [string, Answer][] = [
 const TRANSPORTS: [string, Partial<TokenEndpointOptions>][] = [
   ['node:http', {}],
   ['fetch', { fetch }],
+  ['a fetch with streams of Node', { fetch: nodeStreamFetch }],
 ];
 
 describe.each(TRANSPORTS)('D1 through %s', (_name, transport) => {

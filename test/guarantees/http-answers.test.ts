@@ -24,6 +24,7 @@ import {
   token,
 } from '../helpers/loopback-service.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
+import { nodeStreamFetch } from '../helpers/node-stream-fetch.ts';
 import { errorOf } from '../helpers/registries.ts';
 
 let service: LoopbackService;
@@ -47,6 +48,7 @@ function endpoint(options: Partial<TokenEndpointOptions> = {}): TokenEndpoint {
 const TRANSPORTS: [string, Partial<TokenEndpointOptions>][] = [
   ['node:http', {}],
   ['fetch', { fetch }],
+  ['a fetch with streams of Node', { fetch: nodeStreamFetch }],
 ];
 
 describe.each(TRANSPORTS)('through %s', (_name, transport) => {
