@@ -106,7 +106,7 @@ export interface TokenRequest {
  * ```
  */
 export interface IssuedToken {
-  /** The access token itself: a secret of 1 to 16,384 visible ASCII characters. */
+  /** The access token itself: a secret of 1 to 65,536 visible ASCII characters. White space around it is removed. */
   readonly token: string;
   /**
    * The authentication scheme. `Bearer` when absent, and for anything but a registered scheme; `present` of `ownerFetch` sends
@@ -177,8 +177,15 @@ const ISSUED_NAMES = [
   'response',
 ] as const satisfies (keyof IssuedToken)[];
 
-/** Node's limit for all headers of a request is 16 KiB, so a longer token could not be sent. */
-const MAX_TOKEN_LENGTH = 16_384;
+/** Few servers accept more in all headers of a request. */
+const MAX_TOKEN_LENGTH = 65_536;
+
+/**
+ * What `Headers` removes from a value. The assertion keeps the search linear.
+ *
+ * @see {@link https://fetch.spec.whatwg.org/#concept-header-value-normalize Fetch, normalize}
+ */
+const SURROUNDING_SPACE = /^[\t\n\r ]+|(?<![\t\n\r ])[\t\n\r ]+$/g;
 
 /** @see {@link https://www.rfc-editor.org/rfc/rfc6749#appendix-A.12 RFC 6749 A.12, access_token = 1*VSCHAR} */
 const VISIBLE_ASCII = /^[\x21-\x7e]+$/;
@@ -189,8 +196,10 @@ const VISIBLE_ASCII = /^[\x21-\x7e]+$/;
  */
 export function readIssued(returned: unknown): IssuedToken | ReturnType<typeof unusable> {
   if (typeof returned !== 'object' || returned === null) return unusable('it is not an object');
-  const { token, tokenType, requestedAtMs, serviceTimeMs: serviceTime, response } = properties(returned, ISSUED_NAMES);
-  if (typeof token !== 'string') return unusable('the token is not a string');
+  const given = properties(returned, ISSUED_NAMES);
+  const { token: untrimmed, tokenType, requestedAtMs, serviceTimeMs: serviceTime, response } = given;
+  if (typeof untrimmed !== 'string') return unusable('the token is not a string');
+  const token = untrimmed.replace(SURROUNDING_SPACE, '');
   if (token === '') return unusable('the token is empty');
   if (token.length > MAX_TOKEN_LENGTH) return unusable(`the token is longer than ${MAX_TOKEN_LENGTH} characters`);
   if (!VISIBLE_ASCII.test(token)) return unusable('the token has characters that are not allowed in a header');

@@ -100,7 +100,7 @@ describe('the token response', () => {
 describe('an issued token', () => {
   it.each([
     { token: 'a' },
-    { token: `!${'~'.repeat(16_383)}` },
+    { token: `!${'~'.repeat(65_535)}` },
     { token: 'a', tokenType: 'Bearer' },
     { token: 'a', tokenType: 'Bearer ' },
     { token: 'a', requestedAtMs: 0 },
@@ -115,6 +115,15 @@ describe('an issued token', () => {
     expect(readIssued({ token: 'a', serviceTimeMs: Date.parse('') })).toEqual({ token: 'a' });
   });
 
+  it.each(['a', ' a', 'a\n', '\r\n\t a \t\r\n', `${' '.repeat(65_536)}a`])('is trimmed as by Headers: %#', (token) => {
+    const headers = new Headers({ authorization: token });
+    expect(readIssued({ token })).toEqual({ token: headers.get('authorization') });
+  });
+
+  it('is trimmed in time in proportion to its length', () => {
+    expect(readIssued({ token: `a${' '.repeat(1_000_000)}b` })).toHaveProperty('problem');
+  });
+
   const NO_NUMBER = 'requestedAtMs is not a finite number';
   const NO_TIME = 'serviceTimeMs is not a finite number';
   it.each([
@@ -124,11 +133,14 @@ describe('an issued token', () => {
     [{}, 'the token is not a string'],
     [{ token: 7 }, 'the token is not a string'],
     [{ token: '' }, 'the token is empty'],
-    [{ token: 'x'.repeat(16_385) }, 'the token is longer than 16384 characters'],
+    [{ token: ' \r\n\t' }, 'the token is empty'],
+    [{ token: 'x'.repeat(65_537) }, 'the token is longer than 65536 characters'],
     [{ token: 'a b' }, LINE_BREAK],
-    [{ token: ' a' }, LINE_BREAK],
+    [{ token: ' a\n b' }, LINE_BREAK],
+    [{ token: '\ufeffa' }, LINE_BREAK],
+    [{ token: 'a\u00a0' }, LINE_BREAK],
+    [{ token: 'a\f' }, LINE_BREAK],
     [{ token: 'a\r\nSet-Cookie: x' }, LINE_BREAK],
-    [{ token: 'a\n' }, LINE_BREAK],
     [{ token: 'a\x7f' }, LINE_BREAK],
     [{ token: 'ä' }, LINE_BREAK],
     [{ token: 'a', tokenType: null }, 'the token type is not a string'],

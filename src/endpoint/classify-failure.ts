@@ -83,7 +83,7 @@ export function classify(
   const kind = kindOf(result, problem);
   const failure: EndpointFailure = { kind, status, oauthError, errorDescription, retryAfterMs, body };
   const facts = { status, oauthError, errorDescription, retryAfterMs, failedAtMs: nowMs, cause };
-  const [code, described] = describeFailure(SERVICE, failure, problem);
+  const [code, described] = describeFailure(SERVICE, failure, problem ?? refusedByParser(cause));
   const isRefusal = code === 'owner_refused' || code === 'client_refused';
   const message = isRefusal ? described + whiteSpaceIn(credentials) : described;
   try {
@@ -97,6 +97,18 @@ export function classify(
     return new OwnerTokenError('source_failed', wrong, { ...facts, cause: thrown });
   }
   return new OwnerTokenError(code, message, facts);
+}
+
+/**
+ * What Node's HTTP parser says about a response that it refuses: a fixed text, which quotes nothing. The one in the `fetch` of
+ * Node 20 and 22 is more lenient about a folded header, or one with a blank before its colon.
+ */
+function refusedByParser(error: unknown): string | undefined {
+  const [code, reason] = [property(error, 'code'), property(error, 'reason')];
+  if (typeof code !== 'string' || !code.startsWith('HPE_') || typeof reason !== 'string') return undefined;
+  const isHeader = code === 'HPE_INVALID_HEADER_TOKEN';
+  const instead = isHeader ? '; with the option fetch, the fetch of Node 20 or 22 may read this header' : '';
+  return `Node's HTTP parser refuses it (${reason})${instead}`;
 }
 
 /**

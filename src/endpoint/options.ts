@@ -55,7 +55,7 @@ export interface TokenEndpointOptions {
    * attempt included. 1 to 600,000; default 10,000. Beyond it: `endpoint_unavailable`.
    */
   timeoutMs?: number | undefined;
-  /** Largest decoded body in bytes, 1 to 1,048,576; default 65,536. A longer body is `invalid_response`. */
+  /** Largest decoded body in bytes, 1 to 1,048,576; default 131,072. A longer body is `invalid_response`. */
   maxResponseBytes?: number | undefined;
   /**
    * Extracts the token from the parsed JSON body of a 2xx response. Default: `access_token` and `token_type`. If it
@@ -115,7 +115,7 @@ export const ENDPOINT_OPTIONS: Readonly<Record<keyof TokenEndpointOptions, Optio
   },
   tokenRequest: aFunction,
   timeoutMs: integer(1, 600_000, 10_000),
-  maxResponseBytes: integer(1, 1_048_576, 65_536),
+  maxResponseBytes: integer(1, 1_048_576, 131_072),
   parseResponse: aFunction,
   classifyFailure: aFunction,
   allowInsecureHttp: aBoolean,

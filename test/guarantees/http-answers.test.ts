@@ -88,7 +88,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       ['an empty token', '{"access_token":""}'],
       ['a token that is no string', '{"access_token":{"a":1}}'],
       ['a token of 1 MB', JSON.stringify({ access_token: 'x'.repeat(1_000_000) })],
-      ['a token of 17 KB', JSON.stringify({ access_token: 'x'.repeat(17_000) })],
+      ['a token of 66 KB', JSON.stringify({ access_token: 'x'.repeat(65_537) })],
       ['a line break in the token', '{"access_token":"a\\r\\nX-Evil: 1"}'],
     ])('is invalid_response: %s', async (_what, body) => {
       service.next(status(200, body, { 'content-type': 'application/json' }));
@@ -97,6 +97,14 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       expect(OwnerTokenError.escalationOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
       expect(error.message).not.toMatch(/maintenance|Evil|xxx/);
     });
+  });
+
+  it.each<[string, string]>([
+    ['of 64 KB', 'x'.repeat(65_536)],
+    ['with white space around it', '\t token\r\n'],
+  ])('a token %s is issued', async (_what, token) => {
+    service.next(status(200, JSON.stringify({ access_token: token })));
+    expect(await endpoint(transport).requestToken('key')).toMatchObject({ token: token.trim() });
   });
 
   describe('J5 a broken answer', () => {
@@ -126,7 +134,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       ['cut gzip', 'body', status(200, zlib.gzipSync(grant).subarray(0, 22), gzip)],
       ['wrong deflate', 'body', status(200, grant, { 'content-encoding': 'deflate' })],
       ['wrong brotli', 'body', status(200, grant, { 'content-encoding': 'br' })],
-      ['more than the cap', 'body', status(200, ' '.repeat(65_537))],
+      ['more than the cap', 'body', status(200, ' '.repeat(131_073))],
       ['more than the cap, packed', 'body', status(200, zlib.gzipSync(Buffer.alloc(5e7, ' ')), gzip)],
     ])('is the same failure on every Node: %s', async (_what, kind, answer) => {
       const seen: EndpointFailure[] = [];
@@ -302,6 +310,36 @@ describe('J4 a request whose connection closes as it is sent', () => {
     service.always(end());
     await errorOf(target.requestToken('key'));
     expect(asked).toBe(2);
+  });
+});
+
+describe('a header that Node’s parser refuses', () => {
+  const REFUSED: [string, string, string][] = [
+    ['folded over two lines', 'X-Policy: a\r\n b', 'Unexpected whitespace after header value'],
+    ['that begins on its second line', 'X-Policy:\r\n b', 'Invalid header value char'],
+    ['with a blank before its colon', 'X-Policy : a', 'Invalid header token'],
+  ];
+  const answered = (header: string) =>
+    service.next(raw(`HTTP/1.1 200 OK\r\n${header}\r\nContent-Length: 20\r\n\r\n{"access_token":"t"}`));
+
+  it.each(REFUSED)('%s is named with the reason and what reads it', async (_what, header, reason) => {
+    answered(header);
+    expect(await errorOf(endpoint().requestToken('key'))).toMatchObject({
+      code: 'invalid_response',
+      message: `unusable response from the token endpoint: Node's HTTP parser refuses it (${reason}); with the option fetch, the fetch of Node 20 or 22 may read this header`,
+    });
+  });
+
+  const isLenient = /^v2[02]\./.test(process.version);
+  it.runIf(isLenient).each(REFUSED)('%s is read by the fetch of Node 20 and 22', async (_what, header) => {
+    answered(header);
+    expect(await endpoint({ fetch }).requestToken('key')).toMatchObject({ token: 't' });
+  });
+
+  it('in any other way is named with the reason alone', async () => {
+    service.next(raw('HTTP/1.1 200 OK\r\n X-Policy: a\r\n\r\n'));
+    const { message } = await errorOf(endpoint().requestToken('key'));
+    expect(message).toMatch(/parser refuses it \(Unexpected space after start line\)$/);
   });
 });
 

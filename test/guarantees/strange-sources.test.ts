@@ -106,6 +106,17 @@ describe('M4 an object that becomes a thenable', () => {
   });
 });
 
+describe('M4 a token', () => {
+  it.each(['\t a-token\r\n', 'x'.repeat(65_536)])(
+    'with white space around it, or of 64 KB, is served: %#',
+    async (token) => {
+      const registry = new OwnerTokenRegistry({ source: { requestToken: async () => ({ token }) } });
+      expect((await registry.getToken('key')).authorization).toBe(`Bearer ${token.trim()}`);
+      await registry.close();
+    },
+  );
+});
+
 describe('M4 a source that does not settle', () => {
   it('is given up after requestTimeoutMs: its signal is aborted and its place serves the next owner', async () => {
     const { registry, source, clock } = scripted({ concurrency: 1, requestTimeoutMs: 5_000 });

@@ -284,7 +284,7 @@ const UNUSABLE_GRANTS: readonly unknown[] = [
   { token: '' },
   { token: 7 },
   { token: `${MARK}\r\nX: 1` },
-  { token: MARK.repeat(4000) },
+  { token: MARK.repeat(20_000) },
   { token: `${MARK}-of-nobody`, tokenType: 7 },
   { token: `${MARK}-of-nobody`, requestedAtMs: Number.NaN },
 ];

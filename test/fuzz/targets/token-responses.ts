@@ -79,7 +79,8 @@ function statedIn(body: Buffer): unknown[] {
   const encodings = ['utf-8', 'utf-16le', 'utf-16be', 'latin1'];
   return encodings.map((encoding) => {
     try {
-      return JSON.parse(new TextDecoder(encoding).decode(body))?.access_token;
+      const token: unknown = JSON.parse(new TextDecoder(encoding).decode(body))?.access_token;
+      return typeof token === 'string' ? token.trim() : token;
     } catch {
       return undefined;
     }
