@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
 import nodeTls, { createSecureContext, rootCertificates, type SecureContextOptions } from 'node:tls';
+import { parseUrl } from '../parse-url.ts';
 import { type Terminal, UsageError } from './command.ts';
 import { isLoopback } from './environment.ts';
 
@@ -16,37 +17,60 @@ export const NETWORK_USAGE = `  --ca F                  PEM file of certificate 
 export interface Network {
   /** Options for every TLS connection to the service. */
   readonly tls: SecureContextOptions;
-  /** `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, if one is set and this Node's agents support them. */
+  /** `https_proxy`, `http_proxy` and `no_proxy`, checked; absent where no proxy is set or this Node's agents support none. */
   readonly proxyEnv?: Readonly<Record<string, string>>;
 }
-
-const PROXY_VARIABLES = ['HTTPS_PROXY', 'HTTP_PROXY', 'NO_PROXY', 'https_proxy', 'http_proxy', 'no_proxy'];
 
 /** Since Node 22.21 and 24.5 agents take a proxy from `proxyEnv`. */
 const supportsProxy = process.allowedNodeEnvironmentFlags.has('--use-env-proxy');
 
-/** Reads flags and environment. Warns of a proxy that this Node cannot use, unless the service is on this machine. */
+const proxyVariable = ({ protocol }: URL): string => `${protocol.slice(0, -1)}_proxy`;
+
+/**
+ * Reads flags and environment. `urls` are those that requests go to. Warns of a proxy that this Node cannot use, unless it is for
+ * this machine.
+ */
 export function readNetwork(
   flags: { readonly [F in keyof typeof NETWORK_FLAGS]?: string | undefined },
-  baseUrl: URL,
+  urls: readonly URL[],
   { env, err }: Terminal,
 ): Network {
   const proxyEnv: Record<string, string> = {};
-  for (const name of PROXY_VARIABLES) if (env[name]) proxyEnv[name] = env[name];
-  const isHttps = baseUrl.protocol === 'https:';
-  const proxy = (isHttps ? ['HTTPS_PROXY', 'https_proxy'] : ['HTTP_PROXY', 'http_proxy']).find(
-    (name) => proxyEnv[name],
-  );
-  const usesProxy = proxy !== undefined && !isLoopback(baseUrl);
-  if (usesProxy && !supportsProxy) {
+  for (const variable of new Set(urls.filter((url) => !isLoopback(url)).map(proxyVariable))) {
+    // In Node's order.
+    const name = [variable, variable.toUpperCase()].find((each) => env[each]);
+    if (name === undefined) continue;
+    if (supportsProxy) {
+      proxyEnv[variable] = readProxy(name, env[name]);
+      continue;
+    }
     const needed = 'Node supports proxies from 22.21 and 24.5 on';
-    err.write(`warning: ${proxy} is ignored: this is Node ${process.versions.node}, and ${needed}\n`);
+    err.write(`warning: ${name} is ignored: this is Node ${process.versions.node}, and ${needed}\n`);
   }
   const tls = readTls(flags, env);
-  if (!usesProxy || !supportsProxy) return { tls };
-  if (proxyEnv[proxy]?.startsWith('https:') && flags.ca !== undefined) trustByDefault(pemIn('--ca', flags.ca));
-  return { tls, proxyEnv };
+  const isSecure = Object.values(proxyEnv).some((proxy) => proxy.startsWith('https:'));
+  if (isSecure && flags.ca !== undefined) trustByDefault(pemIn('--ca', flags.ca));
+  return { tls, proxyEnv: { ...proxyEnv, no_proxy: env.no_proxy || env.NO_PROXY || '' } };
 }
+
+/** The URL of a proxy. Node ignores one that it cannot read, or fails, so the request would go elsewhere. */
+function readProxy(name: string, text: string | undefined): string {
+  const url = parseUrl(text);
+  if (url && /^https?:$/.test(url.protocol) && isEncoded(`${url.username}:${url.password}`)) return url.href;
+  throw new UsageError(`${name}: expected a URL such as http://proxy.example.com:8080`);
+}
+
+function isEncoded(text: string): boolean {
+  try {
+    return decodeURIComponent(text) !== '';
+  } catch {
+    return false;
+  }
+}
+
+/** Whether a request to this URL goes through a proxy, unless `NO_PROXY` names its host. Never for this machine. */
+export const mayUseProxy = (url: URL, { proxyEnv }: Network): boolean =>
+  !isLoopback(url) && proxyEnv?.[proxyVariable(url)] !== undefined;
 
 /** For the connection to an https proxy, which takes no options of its own. Every Node that supports proxies has both. */
 function trustByDefault(ca: string): void {
@@ -92,9 +116,13 @@ function pemIn(name: string, path: string): string {
   return text;
 }
 
-/** An agent for the scheme of this URL. */
-export function agentFor({ protocol }: URL, { tls, proxyEnv }: Network): http.Agent {
+/** An agent for this URL. */
+export function agentFor(url: URL, network: Network): http.Agent {
+  const { tls, proxyEnv } = network;
   // `proxyEnv` is missing from Node 20's types.
-  const options: https.AgentOptions & { proxyEnv?: object } = { ...tls, ...(proxyEnv && { proxyEnv }) };
-  return protocol === 'https:' ? new https.Agent(options) : new http.Agent(options as http.AgentOptions);
+  const options: https.AgentOptions & { proxyEnv?: object } = {
+    ...tls,
+    ...(mayUseProxy(url, network) && { proxyEnv }),
+  };
+  return url.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options as http.AgentOptions);
 }

@@ -8,6 +8,7 @@ import tls from 'node:tls';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { ConnectProxy } from '../helpers/connect-proxy.ts';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../helpers/loopback-certificate.ts';
+import { LoopbackService, status } from '../helpers/loopback-service.ts';
 import { ROOT } from '../helpers/source-files.ts';
 import { runCommand } from '../helpers/terminal.ts';
 import { startTlsService } from '../helpers/tls-service.ts';
@@ -143,6 +144,46 @@ describe('a proxy', () => {
       const output = (await child.stdout.setEncoding('utf8').toArray()).join('');
       expect(JSON.parse(output)).toMatchObject({ ok: true });
       expect(new Set(proxy.targets)).toEqual(new Set([target]));
+    });
+
+    it.each([
+      'http://',
+      'http://127.0.0.1:99999',
+      '127.0.0.1:1',
+      '//127.0.0.1:1',
+      'socks5://127.0.0.1:1',
+      'http://%zz@127.0.0.1:1',
+    ])('at an address that Node does not read is refused, not passed by: %s', async (HTTPS_PROXY) => {
+      for (const command of ['token', 'doctor']) {
+        const { code, err } = await runCommand([command], { ...env, HTTPS_PROXY });
+        expect(code).toBe(2);
+        expect(err).toContain('HTTPS_PROXY: expected a URL such as http://proxy.example.com:8080');
+      }
+    });
+
+    it.each([
+      [(url: string) => ({ HTTPS_PROXY: ` ${url.toUpperCase()}` })],
+      [(url: string) => ({ HTTPS_PROXY: url.replace('//', '\\\\') })],
+      [(url: string) => ({ HTTPS_PROXY: `${url}//127.0.0.1:1` })],
+      [(https_proxy: string) => ({ https_proxy, HTTPS_PROXY: 'http://127.0.0.1:1' })],
+    ])('is the one whose address was checked: %s', async (variables) => {
+      await using service = await startTlsService({ mutual: false });
+      await using proxy = await ConnectProxy.start();
+      const { target, ...credentials } = beyond(service);
+      expect((await runCommand(['token', ...CA], { ...credentials, ...variables(proxy.url) })).code).toBe(0);
+      expect(new Set(proxy.targets)).toEqual(new Set([target]));
+    });
+
+    it('is not used for a probe of this machine, which may go by plain http', async () => {
+      await using service = await startTlsService({ mutual: false });
+      await using proxy = await ConnectProxy.start();
+      await using resource = await LoopbackService.start();
+      resource.always(status(200));
+      const { target: _, ...credentials } = beyond(service);
+      const probe = ['--probe-url', `${resource.url}/me`, '--allow-origin', resource.url];
+      const variables = { ...credentials, HTTPS_PROXY: proxy.url, HTTP_PROXY: proxy.url };
+      expect((await runCommand(['token', ...CA, ...probe], variables)).code).toBe(0);
+      expect(resource.calls.map(({ path }) => path)).toEqual(['/me', '/me']);
     });
 
     it('is not used for hosts in NO_PROXY', async () => {

@@ -50,7 +50,7 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   const shape = readShape(flags, terminal);
   const credentials = readCredentials(terminal, allowInsecureHttp, shape.path);
   const plan = readProbe(flags, credentials, allowInsecureHttp);
-  const network = readNetwork(flags, credentials.baseUrl, terminal);
+  const network = readNetwork(flags, [credentials.baseUrl, ...(plan ? [plan.url] : [])], terminal);
   const examination = new Examination(credentials, network, terminal.signal, { timeoutMs, allowInsecureHttp, shape });
   let report: Report;
   try {

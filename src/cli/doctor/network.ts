@@ -6,7 +6,7 @@ import { BlockList, getDefaultAutoSelectFamilyAttemptTimeout, isIP } from 'node:
 import type { TLSSocket } from 'node:tls';
 import { adviceOnCertificate } from '../diagnosis.ts';
 import { isLoopback } from '../environment.ts';
-import { agentFor, type Network } from '../network.ts';
+import { agentFor, mayUseProxy, type Network } from '../network.ts';
 import type { ObservedAnswer } from '../token-service.ts';
 import { plural, type Result } from './report.ts';
 
@@ -14,7 +14,8 @@ const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$/g, '');
 
 /** Resolves the name and classifies its addresses, without printing either. */
 export async function checkName(url: URL, network: Network): Promise<Result> {
-  if (network.proxyEnv) return { status: 'ok', text: 'not resolved: the proxy does that', facts: { proxy: true } };
+  if (mayUseProxy(url, network))
+    return { status: 'ok', text: 'not resolved: the proxy does that', facts: { proxy: true } };
   const host = hostOf(url);
   if (isIP(host))
     return { status: 'ok', text: `IP address, no DNS lookup (${kindOf(host)})`, facts: { kinds: [kindOf(host)] } };

@@ -112,7 +112,7 @@ function inUsersWords(error: unknown, flags: OptionFlags): unknown {
       `port ${port} is in use: choose another with --port or --portal-port, or 0 for any free port`,
     );
   }
-  if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
+  if (/^(EACCES|EADDRNOTAVAIL|EAI_AGAIN|EINVAL|ENOTFOUND)$/.test(code ?? '')) {
     return new UsageError(`cannot listen on this address (${code}): choose another --host or --port`);
   }
   if (error instanceof StateFileError) return new UsageError(`--state: ${error.message}`);

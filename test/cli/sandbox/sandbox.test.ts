@@ -269,6 +269,7 @@ describe('sandbox', () => {
 
   const JUDGED = ['--scenario', 'cold-start', '--exit-code'];
   it.each([
+    [['--host', 'x'.repeat(300)], 'cannot listen on this address'],
     [['--port', 'x'], '--port: expected a number'],
     [['--exit-code'], '--exit-code: requires --scenario'],
     [['--scenario', 'all'], '--scenario all: requires --exit-code'],
