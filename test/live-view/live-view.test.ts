@@ -134,7 +134,7 @@ it.each<[string, Record<string, string>, number]>([
   ['another origin', { host: 'ops.example', origin: 'https://evil.example' }, 403],
   ['an opaque origin', { host: 'ops.example', origin: 'null' }, 403],
   ['no browser', { host: 'ops.example' }, 200],
-])('the data of the live view is given to the same origin only: %s', async (_, headers, status) => {
+])('the data and files of the live view are given to the same origin only: %s', async (_, headers, status) => {
   const { view } = viewed();
   const answer = await ask(view, '/tokens/events', { headers });
   expect(answer.status).toBe(status);
@@ -142,6 +142,8 @@ it.each<[string, Record<string, string>, number]>([
   const search = json({ text: 'a' });
   const found = await ask(view, '/tokens/search', { ...search, headers: { ...search.headers, ...headers } });
   expect(found.status).toBe(status);
+  for (const file of ['live-view.js', 'live-view.css'])
+    expect((await ask(view, `/tokens/${file}`, { headers })).status).toBe(status);
   // A link from elsewhere may lead to the page, which then loads its data itself.
   expect((await ask(view, '/tokens/', { headers })).status).toBe(200);
 });
@@ -269,6 +271,16 @@ it('the stream of the live view begins with the replica and the owners in use, t
   clock.advance(500);
   expect((await frames.next()).requests).toEqual([]);
   await frames.close();
+});
+
+it('the stream of the live view counts the owners anew for a page that opens after the last one has left', async () => {
+  const { view, registry } = viewed();
+  for (const known of [1, 2]) {
+    await registry.getToken(`key-${known}`);
+    const frames = await Frames.of(view);
+    expect((await frames.next()).registries[0]?.status).toMatchObject({ known });
+    await frames.close();
+  }
 });
 
 it('the stream of the live view shows in its next frame which of 10,000 owners fails, why, and until when', async () => {
@@ -600,7 +612,7 @@ it('the search of the live view finds owners by part of a label, in any case, fa
 });
 
 it('the search of the live view also finds an owner by fingerprint, and one of exactly that name first', async () => {
-  const { view, registry } = viewed();
+  const { view, registry, source } = viewed();
   for (const accessKey of keys(120)) await registry.getToken(accessKey);
   const named = await search(view, { text: 'KEY-1' });
   expect([named.owners.default?.[0]?.owner, named.owners.default?.length, named.total]).toEqual([
@@ -613,6 +625,11 @@ it('the search of the live view also finds an owner by fingerprint, and one of e
   expect((await search(view, { text: fingerprint })).owners.default).toMatchObject([{ owner: 'KEY-1', fingerprint }]);
   const all = await search(view, { text: '' });
   expect([all.owners.default?.length, all.total, all.replica.pid]).toEqual([50, { default: 120 }, process.pid]);
+  source.script((call) => call.fail(new OwnerTokenError('owner_refused', 'no')));
+  registry.forget('key-60');
+  await errorOf(registry.getToken('key-60'));
+  const { owners } = await search(view, { text: '' });
+  expect([owners.default?.[0]?.owner, owners.default?.length]).toEqual(['KEY-60', 50]);
 });
 
 it('the status of the live view sums up every registry in a sentence, for a log', async () => {

@@ -33,6 +33,16 @@ describe('outages', () => {
     expect(recorder.outages.map(({ toMs }) => toMs)).toEqual([10, undefined, undefined]);
   });
 
+  it('are kept up to a hundred, the newest ones', () => {
+    for (nowMs = 1; nowMs <= 101; nowMs++) {
+      publish({ scope: 'endpoint', action: 'paused' });
+      publish({ scope: 'endpoint', action: 'lifted' });
+    }
+    expect([recorder.outages.length, recorder.outages[0]?.fromMs, recorder.outages.at(-1)?.fromMs]).toEqual([
+      100, 2, 101,
+    ]);
+  });
+
   it('of owners are not recorded', () => {
     publish({ scope: 'owner', action: 'paused' });
     expect(recorder.outages).toEqual([]);
