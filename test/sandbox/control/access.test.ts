@@ -31,7 +31,7 @@ describe('on loopback', () => {
       expect((await ask('/api/events', { headers: { host } })).status).toBe(403);
       expect((await ask('/', { headers: { host } })).status).toBe(403);
     }
-    for (const host of [`localhost:${port}`, `127.0.0.1:${port}`, `[::1]:${port}`]) {
+    for (const host of [`localhost:${port}`, `LocalHost:${port}`, `127.0.0.1:${port}`, `[::1]:${port}`]) {
       expect((await ask('/api/state', { headers: { host } })).status).toBe(200);
     }
   });
@@ -54,7 +54,9 @@ describe('on loopback', () => {
     for (const type of ['application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'text/plain', '']) {
       await attack(type ? { 'content-type': type } : {}, 415);
     }
-    await attack({ 'content-type': 'application/jsonp' }, 415);
+    for (const method of ['POST', 'PATCH', 'PUT']) {
+      await attack({ 'content-type': 'application/jsonp' }, 415, '/api/faults', method);
+    }
   });
 
   it('the control plane never lets another origin read it', async () => {
@@ -102,8 +104,16 @@ describe('where others can reach the control plane', () => {
 
   it('a token is required for everything but health', async () => {
     expect(token.length).toBeGreaterThan(30);
-    const wrong = `${token.slice(0, -1)}${token.endsWith('x') ? 'y' : 'x'}`;
-    for (const headers of [{}, { authorization: `Bearer ${wrong}` }, { cookie: 'sandbox_control=wrong' }]) {
+    const wrong = [
+      `${token.slice(0, -1)}${token.endsWith('x') ? 'y' : 'x'}`,
+      token.slice(0, -1),
+      token.slice(0, 1),
+      `${token}x`,
+      token.toUpperCase(),
+    ];
+    const sent = wrong.flatMap((each) => [{ authorization: `Bearer ${each}` }, { cookie: `sandbox_control=${each}` }]);
+    for (const each of wrong) expect((await ask(`/?token=${each}`)).status).toBe(401);
+    for (const headers of [{}, { cookie: 'sandbox_control=' }, ...sent]) {
       await attack({ ...JSON_TYPE, ...headers }, 401);
       for (const path of ['/', '/api/state', '/api/credentials', '/api/events', '/openapi.json', '/nothing']) {
         expect((await ask(path, { headers })).status).toBe(401);
@@ -115,7 +125,7 @@ describe('where others can reach the control plane', () => {
   });
 
   it('the token moves from the address of the page into a cookie', async () => {
-    expect((await ask('/?token=wrong')).status).toBe(401);
+    expect((await ask('/?token=')).status).toBe(401);
     const opened = await ask(`/?token=${token}`);
     expect([opened.status, opened.headers.location]).toEqual([303, '/']);
     const [cookie = ''] = opened.headers['set-cookie'] ?? [];

@@ -25,6 +25,14 @@ describe('tokens', () => {
     expect(new Set(values).size).toBe(values.length);
   });
 
+  it('are accepted from the moment they are replicated until just before they end', () => {
+    const { tokens, first } = world();
+    const { token } = tokens.issue(first, 0, { ...OPTIONS, replicationLagMs: 100 });
+    const states = [0, 99, 100, 999, 1000, 1001].map((nowMs) => tokens.stateOf(token, nowMs));
+    expect(states).toEqual(['lagging', 'lagging', 'live', 'live', 'expired', 'expired']);
+    expect([999, 1000].map((nowMs) => [...tokens.entries(nowMs)].length)).toEqual([1, 0]);
+  });
+
   it('cover their owner while a newer one was lost, until they end or are revoked', () => {
     const { tokens, first, second } = world();
     const { value } = tokens.issue(first, 0, OPTIONS);
