@@ -48,6 +48,12 @@ const SYSTEM = [
   'test/redis/record-scripts.test.ts',
 ];
 
+/** Libraries that replace `node:http` or the global `fetch`: part of `npm test`, each file in a process of its own. */
+const DOUBLES = ['test/doubles/*.test.ts'];
+
+/** Clients that are installed on the other lines only, with `test/doubles/newest`. */
+const FETCH_CLIENTS = ['test/doubles/fetch-clients.test.ts'];
+
 /** Set on all lines of Node but the oldest: whether the line is the newest or in the middle. */
 const OTHER_LINE = process.env.OTHER_LINE as 'middle' | 'newest' | undefined;
 
@@ -91,9 +97,17 @@ export default defineConfig({
           isolate: false,
           include: ['test/**/*.test.ts'],
           exclude: [
-            ...[...configDefaults.exclude, ...PLATFORM, ...FLEET, ...SYSTEM, ...ARENA],
+            ...[...configDefaults.exclude, ...PLATFORM, ...FLEET, ...SYSTEM, ...ARENA, ...DOUBLES],
             ...(OTHER_LINE ? VIRTUAL_TIME : []),
           ],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'doubles',
+          include: DOUBLES,
+          exclude: [...configDefaults.exclude, ...(OTHER_LINE ? [] : FETCH_CLIENTS)],
         },
       },
       {

@@ -65,7 +65,7 @@ const OTHER_TESTS = [
 ];
 
 /** Folders of `test` without a folder of the same name in `src`. */
-const OTHER_FOLDERS = ['guarantees/', 'system/', 'simulation/', 'arena/', 'fuzz/', 'helpers/', 'bench/'];
+const OTHER_FOLDERS = ['guarantees/', 'system/', 'simulation/', 'arena/', 'fuzz/', 'helpers/', 'bench/', 'doubles/'];
 
 const source = readSource();
 const folderOf = (path: string) => (path.includes('/') ? path.slice(0, path.lastIndexOf('/')) : 'root');
