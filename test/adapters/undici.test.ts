@@ -144,6 +144,46 @@ describe('undici', () => {
     expect(aborted).toHaveLength(1);
   });
 
+  it('sends no credentials to a foreign origin, whatever their case and whatever the redirect interceptor keeps', async () => {
+    const sent: unknown[] = [];
+    const send = ownerTokenInterceptor(callFor(new NumberedTokens(), 'https://api.example'))(({ headers }) => {
+      sent.push(headers);
+      return true;
+    });
+    const handler = {};
+    const headers = { Cookie: 'a=b', 'PROXY-Authorization': 'Basic x', Authorization: 'Basic mine', 'X-Own': 'yes' };
+    for (const origin of ['https://api.example', 'https://files.example']) {
+      send({ origin, path: '/', headers }, handler);
+      await settle();
+    }
+    expect(sent[1]).toEqual({ 'X-Own': 'yes' });
+    expect(sent).toHaveLength(2);
+  });
+
+  it('passes on at once that the caller has aborted while another token is awaited after a 401', async () => {
+    const tokens = new NumberedTokens();
+    const handlers: object[] = [];
+    const send = ownerTokenInterceptor(callFor(tokens, 'https://api.example'))((_, handler) => {
+      handlers.push(handler);
+      return true;
+    });
+    const events: unknown[] = [];
+    const inner = {
+      onResponseStart: (_: unknown, status: number) => events.push(status),
+      onResponseError: (_: unknown, error: Error) => events.push(error),
+    };
+    send({ origin: 'https://api.example', path: '/' }, inner);
+    await settle();
+    tokens.gate = new Promise(() => {});
+    const [handler] = handlers as [
+      { onResponseStart(...args: unknown[]): void; onResponseError(...args: unknown[]): void },
+    ];
+    handler.onResponseStart({ aborted: false, pause() {}, resume() {} }, 401, {});
+    const enough = new Error('enough');
+    handler.onResponseError({ aborted: true }, enough);
+    expect(events).toEqual([enough]);
+  });
+
   it('presents the token when the protocol is upgraded', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');

@@ -5,7 +5,7 @@ import ky from 'ky';
 import { createFetch } from 'ofetch';
 import createClient from 'openapi-fetch';
 import * as undici from 'undici';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import {
   callRules,
   type OwnerFetch,
@@ -215,6 +215,17 @@ describe('a request body', () => {
       expect(service.received[0]?.headers['content-length']).toBe(service.received[1]?.headers['content-length']);
     });
   }
+
+  it('that is a stream is cancelled if it is never sent', async () => {
+    const tokens = new NumberedTokens();
+    tokens.failure = new OwnerTokenError('owner_refused', 'no');
+    for (const url of ['https://api.example', 'https://elsewhere.example']) {
+      const cancel = vi.fn();
+      const init = { method: 'POST', body: new ReadableStream({ cancel }), duplex: 'half' } as RequestInit;
+      const error = await errorOf(fetchFor(tokens, 'https://api.example')(url, init));
+      expect(cancel.mock.calls).toEqual([[error]]);
+    }
+  });
 
   it('that is an async generator is not sent again', async () => {
     const body = (async function* () {
@@ -475,7 +486,8 @@ describe('redirects', () => {
     it(`of status ${status} turn ${method} into ${becomes}, exactly as fetch does`, async () => {
       await using service = await redirecting(status);
       const body = ['GET', 'HEAD'].includes(method) ? {} : { body: 'text' };
-      const init = { method, ...body, headers: { 'content-language': 'en', 'x-own': 'yes', cookie: 'a=b' } };
+      const ofBody = { 'content-encoding': 'identity', 'content-language': 'en', 'content-location': '/text' };
+      const init = { method, ...body, headers: { ...ofBody, 'x-own': 'yes', cookie: 'a=b' } };
       await fetchFor(new NumberedTokens(), service.origin)(service.origin, init);
       await fetchFor(new NumberedTokens(), service.origin)(new Request(service.origin, init));
       await fetch(service.origin, { ...init, headers: { ...init.headers, authorization: 'Bearer t1' } });
@@ -585,6 +597,16 @@ describe('redirects', () => {
     };
     return { fetch: redirects, sent };
   }
+
+  it("to another allowed origin carry none of the caller's headers that are meant for the first", async () => {
+    const allowedOrigins = ['https://api.example', 'https://files.example'];
+    const { fetch, sent } = along('https://api.example/2', 'https://files.example');
+    const call = fetchFor(new NumberedTokens(), undefined, { allowedOrigins, fetch });
+    const own = { host: 'virtual.example', cookie: 'a=b', 'proxy-authorization': 'Basic x' };
+    await call('https://api.example', { headers: { ...own, accept: 'x' } });
+    const others = { accept: 'x', authorization: 'Bearer t1' };
+    expect(sent).toEqual([{ ...own, ...others }, { ...own, ...others }, others]);
+  });
 
   it('that lead away carry no header that holds the token, not even one of the caller', async () => {
     const { fetch, sent } = along('https://files.example');
