@@ -71,7 +71,10 @@ function usageProblem(args: readonly string[], flags: Flags, error: NodeJS.Errno
   const { tokens } = parseArgs({ args: [...args], options: flags, strict: false, tokens: true });
   const unknown = tokens.find((token) => token.kind !== 'option' || !Object.hasOwn(flags, token.name));
   if (unknown?.kind !== 'option') return 'unexpected argument (not repeated here, in case it is a secret)';
-  const near = nearest(unknown.name, Object.keys(flags));
+  // Not `--no-access-key` for `--access-key`, which means the opposite.
+  const isNegated = (name: string): boolean => name.startsWith('no-');
+  const candidates = Object.keys(flags).filter((name) => isNegated(name) === isNegated(unknown.name));
+  const near = nearest(unknown.name, candidates);
   if (near) return `unknown option ${unknown.rawName}; did you mean --${near}?`;
   if (!SECRET_LOOKING.test(unknown.name)) return 'unknown option';
   return 'secrets are read from the environment, never from arguments, which stay in the shell history';

@@ -9,6 +9,7 @@ import { parseUrl } from '../parse-url.ts';
 import { adviceFor } from './advice.ts';
 import { withDeadline } from './deadline.ts';
 import { type Credentials, TOKEN_PATH, withPath } from './environment.ts';
+import { hasAccessKey, type RequestShape } from './request-shape.ts';
 
 /** What is known of a failed request. */
 export interface FailedRequest {
@@ -22,6 +23,7 @@ export interface FailedRequest {
   /** Whether a client certificate was given. */
   readonly hasCertificate: boolean;
   readonly credentials: Credentials;
+  readonly shape: RequestShape;
 }
 
 /** Facts found by connecting to the service again, without sending a secret. */
@@ -123,7 +125,8 @@ const adviceOnClientCertificate = (hasCertificate: boolean): string =>
     : 'Does it require a client certificate (--cert and --key)?';
 
 function adviceOn(failed: FailedRequest, { speaksTls, isPortal }: Evidence): string {
-  const { error, failure, location, isConnected, hasCertificate, credentials } = failed;
+  const { error, failure, location, isConnected, hasCertificate, credentials, shape } = failed;
+  const unnamedValue = hasAccessKey(shape) ? UNNAMED_VALUE : UNNAMED_VALUE_WITHOUT_KEY;
   const { status, cause, code, oauthError } = error;
   const { kind, body } = failure ?? {};
   if (speaksTls) return 'OTR_BASE_URL begins with http://, but this port speaks TLS. Use https://.';
@@ -139,24 +142,26 @@ function adviceOn(failed: FailedRequest, { speaksTls, isPortal }: Evidence): str
   if (asksForCertificate(error, body)) {
     return `A gateway answered, not the service. ${adviceOnClientCertificate(hasCertificate)}`;
   }
-  if (isAddressStatus(status)) return adviceOnAddress(credentials, oauthError);
+  if (isAddressStatus(status)) return adviceOnAddress(credentials, shape, oauthError);
   if (status === 407) return 'The proxy requires authentication. Put user and password into the URL of HTTPS_PROXY.';
   if (status === 429) return `Too many requests. ${waitFor(error)}`;
   if (kind === 'body' && isHtml(body)) {
     return 'The response is an HTML page, not JSON. Does OTR_BASE_URL point to a website or a login page?';
   }
-  if (kind === 'status' && code === 'invalid_response') return `${GATEWAY} ${UNNAMED_VALUE}`;
+  if (kind === 'status' && code === 'invalid_response') return `${GATEWAY} ${unnamedValue}`;
   if (kind === 'timeout' && isConnected) return HANGS;
-  const onRequest = adviceOnRequest(error);
+  const onRequest = adviceOnRequest(error, shape);
   if (onRequest) return onRequest;
   if (code === 'owner_refused' && !isOwnersError(oauthError)) {
-    return `The service does not say which value it refuses. ${UNNAMED_VALUE}`;
+    return `The service does not say which value it refuses. ${unnamedValue}`;
   }
   if (error.retryAfterMs !== undefined) return `The service is unavailable. ${waitFor(error)}`;
   return adviceFor(error);
 }
 
 const UNNAMED_VALUE = 'Check OTR_CLIENT_ID, OTR_CLIENT_SECRET and OTR_ACCESS_KEY.';
+
+const UNNAMED_VALUE_WITHOUT_KEY = 'Check OTR_CLIENT_ID and OTR_CLIENT_SECRET. Does it require an access key?';
 
 const GATEWAY =
   'The response is an HTML page: a gateway such as a firewall or a proxy may have refused the request. If it is the service itself:';
@@ -170,13 +175,19 @@ function asksForCertificate({ status }: OwnerTokenError, body: unknown): boolean
 }
 
 /** The next step if the service does not accept the form of the request. */
-function adviceOnRequest({ status, oauthError }: OwnerTokenError): string | undefined {
+function adviceOnRequest({ status, oauthError }: OwnerTokenError, shape: RequestShape): string | undefined {
   if (status === 415) return 'The service does not take this encoding. Try --form or --basic (option tokenRequest).';
   if (oauthError === 'invalid_request') {
     return 'The service misses a parameter, or does not read this encoding: try --form or --basic, or other names with --parameter (option tokenRequest).';
   }
   if (oauthError === 'unsupported_grant_type') {
     return 'The service does not offer the client credentials grant here, or does not read this encoding: try --form or --basic (option tokenRequest).';
+  }
+  if (oauthError === 'invalid_scope' && shape.extra?.scope !== undefined) {
+    return 'The service accepts the client but refuses the scope. Is the scope of --extra (OTR_TOKEN_EXTRA) right, and may this client have it?';
+  }
+  if (isOwnersError(oauthError) && !hasAccessKey(shape)) {
+    return 'The service accepts the client but refuses the request. Does it require an access key, or a scope (--extra scope=…)?';
   }
   return undefined;
 }
@@ -190,7 +201,11 @@ const isHtml = (body: unknown): boolean => typeof body === 'string' && /^\s*<(!d
 const waitFor = ({ retryAfterMs }: OwnerTokenError): string =>
   retryAfterMs === undefined ? 'Try again later.' : `Try again in ${Math.ceil(retryAfterMs / 1000)} s (Retry-After).`;
 
-function adviceOnAddress({ baseUrl, tokenPath }: Credentials, oauthError: string | undefined): string {
+function adviceOnAddress(
+  { baseUrl, tokenPath }: Credentials,
+  shape: RequestShape,
+  oauthError: string | undefined,
+): string {
   if (tokenPath !== undefined && tokenPath !== TOKEN_PATH) {
     return 'There is no token endpoint at this address. Are OTR_BASE_URL and the path of the token endpoint right?';
   }
@@ -201,7 +216,7 @@ function adviceOnAddress({ baseUrl, tokenPath }: Credentials, oauthError: string
     : path === ''
       ? `The token endpoint is <OTR_BASE_URL>${TOKEN_PATH}; for another path, give --token-path.`
       : `It has a path, to which ${TOKEN_PATH} is appended: try it without the path, or give --token-path.`;
-  const key = oauthError === undefined ? '' : ' If the address is right, check OTR_ACCESS_KEY.';
+  const key = oauthError === undefined || !hasAccessKey(shape) ? '' : ' If the address is right, check OTR_ACCESS_KEY.';
   return `There is no token endpoint at this address. Is OTR_BASE_URL right? ${hint}${key}`;
 }
 

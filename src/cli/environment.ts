@@ -2,17 +2,19 @@
 
 import { parseUrl } from '../parse-url.ts';
 import { type Terminal, UsageError } from './command.ts';
+import { hasAccessKey, type RequestShape } from './request-shape.ts';
 
 /** The lines of a usage text that describe {@link readCredentials}. */
 export const CREDENTIALS_USAGE = `  OTR_BASE_URL        base URL of the service; a complete token URL is split
   OTR_CLIENT_ID       client id of the integration
   OTR_CLIENT_SECRET   its client secret
-  OTR_ACCESS_KEY      access key of one appliance owner`;
+  OTR_ACCESS_KEY      access key of one appliance owner, unless --no-access-key is given`;
 
 export interface Credentials {
   readonly baseUrl: URL;
   readonly clientId: string;
   readonly clientSecret: string;
+  /** {@link NO_ACCESS_KEY} if the request has none. */
   readonly accessKey: string;
   /** Path of the token endpoint below the base URL, if it is not {@link TOKEN_PATH}. */
   readonly tokenPath?: string | undefined;
@@ -20,20 +22,21 @@ export interface Credentials {
 
 const SECRETS = { clientId: 'OTR_CLIENT_ID', clientSecret: 'OTR_CLIENT_SECRET', accessKey: 'OTR_ACCESS_KEY' } as const;
 
+/** The key under which a registry keeps the one token of a service without access keys. It is not sent. */
+const NO_ACCESS_KEY = 'no-access-key';
+
 export const TOKEN_PATH = '/auth/v1/token';
 
 /**
- * Reads all four variables. The error names every one that is missing, or what is wrong with the URL. Warns of values
+ * Reads the variables. The error names every one that is missing, or what is wrong with the URL. Warns of values
  * with white space or quotation marks around them. Never prints a value.
  *
- * @param tokenPath the path that was given; without one, a complete token URL is split.
+ * @param shape without a path, a complete token URL is split; without an access key, none is read.
  */
-export function readCredentials(
-  { env, err }: Terminal,
-  allowInsecureHttp: boolean,
-  tokenPath?: string | undefined,
-): Credentials {
-  const names = ['OTR_BASE_URL', ...Object.values(SECRETS)];
+export function readCredentials({ env, err }: Terminal, allowInsecureHttp: boolean, shape: RequestShape): Credentials {
+  const { path: tokenPath } = shape;
+  const hasKey = hasAccessKey(shape);
+  const names = ['OTR_BASE_URL', ...Object.values(SECRETS)].filter((name) => hasKey || name !== SECRETS.accessKey);
   const missing = names.filter((name) => !env[name]);
   if (missing.length > 0) throw new UsageError(`not set in the environment: ${missing.join(', ')}`);
   const read = (name: string): string => {
@@ -50,7 +53,7 @@ export function readCredentials(
     tokenPath: tokenPath ?? split?.tokenPath,
     clientId: read(SECRETS.clientId),
     clientSecret: read(SECRETS.clientSecret),
-    accessKey: read(SECRETS.accessKey),
+    accessKey: hasKey ? read(SECRETS.accessKey) : NO_ACCESS_KEY,
   };
 }
 

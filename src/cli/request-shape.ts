@@ -15,6 +15,7 @@ export const SHAPE_FLAGS = {
   form: { type: 'boolean' },
   basic: { type: 'boolean' },
   parameter: { type: 'string', multiple: true },
+  'no-access-key': { type: 'boolean' },
   extra: { type: 'string', multiple: true },
 } as const;
 
@@ -24,6 +25,7 @@ export const SHAPE_USAGE = `  --token-path P          path of the token endpoint
                           (OTR_TOKEN_ENCODING: json, form or basic)
   --parameter NAME=N      another name for a parameter: accessKey, clientId, clientSecret or grantType; repeatable
                           (OTR_TOKEN_PARAMETERS, joined by &)
+  --no-access-key         leave the access key out, for a service that has none: OTR_ACCESS_KEY is not read
   --extra N=VALUE         a further parameter with a fixed value, such as audience=…; repeatable (OTR_TOKEN_EXTRA,
                           joined by &)`;
 
@@ -47,6 +49,7 @@ interface GivenFlags {
   readonly form?: boolean | undefined;
   readonly basic?: boolean | undefined;
   readonly parameter?: string[] | undefined;
+  readonly 'no-access-key'?: boolean | undefined;
   readonly extra?: string[] | undefined;
 }
 
@@ -59,10 +62,14 @@ export function readShape(flags: GivenFlags, { env }: Pick<Terminal, 'env'>): Re
   }
   const parameters = flags.parameter ?? env.OTR_TOKEN_PARAMETERS?.split('&');
   const extra = flags.extra ?? [...new URLSearchParams(env.OTR_TOKEN_EXTRA)].map((pair) => pair.join('='));
+  const named: RequestShape['parameters'] = pairsOf(parameters, '--parameter');
+  if (flags['no-access-key'] && named?.accessKey !== undefined) {
+    throw new UsageError('--no-access-key and --parameter accessKey: expected one of them');
+  }
   const shape: RequestShape = {
     encoding: encoding as Encoding | undefined,
     path: flags['token-path'] ?? (env.OTR_TOKEN_PATH || undefined),
-    parameters: pairsOf(parameters, '--parameter'),
+    parameters: flags['no-access-key'] ? { ...named, accessKey: false } : named,
     extra: pairsOf(extra, '--extra'),
   };
   makeShape(shape);
@@ -75,6 +82,9 @@ function pairsOf(pairs: readonly string[] = [], flag: string): Record<string, st
   const entries = given.map((pair) => [pair.slice(0, pair.indexOf('=')), pair.slice(pair.indexOf('=') + 1)]);
   return entries.length === 0 ? undefined : Object.fromEntries(entries);
 }
+
+/** Whether the request names an owner. */
+export const hasAccessKey = ({ parameters }: RequestShape): boolean => parameters?.accessKey !== false;
 
 /** The options of the ready-made shape. HTTP Basic has no parameters for client id and secret. */
 function optionsOf({ encoding, path, parameters, extra }: RequestShape): RequestShapeOptions {
@@ -108,6 +118,7 @@ export function shapeAsCode(shape: RequestShape, secrets: readonly string[]): st
 function literalOf(value: object, secrets: readonly string[]): string {
   const members = Object.entries(value).map(([name, each]) => {
     const key = /^[A-Za-z_$][\w$]*$/.test(name) ? name : quoted(name);
+    if (each === false) return `${key}: false`;
     return `${key}: ${typeof each === 'object' ? literalOf(each, secrets) : textAsCode(each, secrets)}`;
   });
   return members.length === 0 ? '{}' : `{ ${members.join(', ')} }`;

@@ -4,6 +4,7 @@ import { type EndpointFailure, type OwnerTokenError, TokenEndpoint, type TokenEn
 import { diagnose } from './diagnosis.ts';
 import type { Credentials } from './environment.ts';
 import { agentFor, type Network } from './network.ts';
+import { makeShape, type RequestShape } from './request-shape.ts';
 
 /** Facts about an answer that the endpoint does not return. */
 export interface ObservedAnswer {
@@ -18,6 +19,7 @@ export interface ObservedAnswer {
 export class TokenService {
   readonly endpoint: TokenEndpoint;
   readonly #credentials: Credentials;
+  readonly #shape: RequestShape;
   readonly #hasCertificate: boolean;
   readonly #agent: Agent;
   readonly #answers: AnswerObserver;
@@ -26,10 +28,12 @@ export class TokenService {
   constructor(
     credentials: Credentials,
     network: Network,
-    options: Pick<TokenEndpointOptions, 'timeoutMs' | 'allowInsecureHttp' | 'parseResponse' | 'tokenRequest'>,
+    shape: RequestShape,
+    options: Pick<TokenEndpointOptions, 'timeoutMs' | 'allowInsecureHttp' | 'parseResponse'>,
   ) {
     const { baseUrl, clientId, clientSecret } = credentials;
     this.#credentials = credentials;
+    this.#shape = shape;
     this.#hasCertificate = network.tls.cert !== undefined;
     this.#agent = agentFor(baseUrl, network);
     this.#answers = new AnswerObserver(this.#agent);
@@ -38,6 +42,7 @@ export class TokenService {
       clientId,
       clientSecret,
       agent: this.#agent,
+      tokenRequest: makeShape({ ...shape, path: credentials.tokenPath }),
       ...options,
       classifyFailure: (failure) => {
         this.#failure = failure;
@@ -65,7 +70,10 @@ export class TokenService {
   diagnose(error: OwnerTokenError, signal: AbortSignal): Promise<string> {
     const { last, isConnected } = this.#answers;
     const found = { location: last?.location, isConnected, hasCertificate: this.#hasCertificate };
-    return diagnose({ error, failure: this.#failure, credentials: this.#credentials, ...found }, signal);
+    return diagnose(
+      { error, failure: this.#failure, credentials: this.#credentials, shape: this.#shape, ...found },
+      signal,
+    );
   }
 
   close(): void {

@@ -18,7 +18,7 @@ import { tryToken } from './doctor/probe.ts';
 import { PROBE_FLAGS, PROBE_USAGE, type ProbePlan, readProbe } from './doctor/probe-plan.ts';
 import { CREDENTIALS_USAGE, readCredentials } from './environment.ts';
 import { NETWORK_FLAGS, NETWORK_USAGE, type Network, readNetwork } from './network.ts';
-import { makeShape, readShape, SHAPE_FLAGS, SHAPE_USAGE } from './request-shape.ts';
+import { hasAccessKey, readShape, SHAPE_FLAGS, SHAPE_USAGE } from './request-shape.ts';
 import { TokenService } from './token-service.ts';
 
 export const usage = `Usage: owner-token-registry token [options]
@@ -48,18 +48,18 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   });
   const allowInsecureHttp = flags['allow-insecure-http'] ?? false;
   const shape = readShape(flags, terminal);
-  const credentials = readCredentials(terminal, allowInsecureHttp, shape.path);
+  const credentials = readCredentials(terminal, allowInsecureHttp, shape);
   const plan = readProbe(flags, credentials, allowInsecureHttp);
   const network = readNetwork(flags, [credentials.baseUrl, ...(plan ? [plan.url] : [])], terminal);
-  const tokenRequest = makeShape({ ...shape, path: credentials.tokenPath });
-  const service = new TokenService(credentials, network, { allowInsecureHttp, tokenRequest });
+  const service = new TokenService(credentials, network, shape, { allowInsecureHttp });
   try {
-    const { value, ...obtained } = await obtain(service, credentials.accessKey, terminal.signal);
+    const { value, ...found } = await obtain(service, credentials.accessKey, terminal.signal);
+    const obtained = { ...found, owner: hasAccessKey(shape) ? found.owner : null };
     const resource = plan && (await tried(plan, value, network, terminal.signal));
     const warnings = [...obtained.warnings, ...(resource?.status === 'warning' ? [`probe: ${resource.text}`] : [])];
     const shown = { ...obtained, warnings, ...(resource && { resource: resource.text }) };
-    const found = flags['show-token'] ? { ...shown, token: value } : shown;
-    terminal.out.write(flags.json ? `${JSON.stringify(found)}\n` : describe(found));
+    const summary = flags['show-token'] ? { ...shown, token: value } : shown;
+    terminal.out.write(flags.json ? `${JSON.stringify(summary)}\n` : describe(summary));
     if (!flags.json) for (const warning of shown.warnings) terminal.err.write(`warning: ${warning}\n`);
     return EXIT.ok;
   } catch (error) {
@@ -117,7 +117,9 @@ async function commandFailure(
   return new CommandFailure(code, message, await service.diagnose(error, signal), facts);
 }
 
-type Summary = Omit<Awaited<ReturnType<typeof obtain>>, 'value'> & {
+type Summary = Omit<Awaited<ReturnType<typeof obtain>>, 'value' | 'owner'> & {
+  /** Null without an access key. */
+  readonly owner: string | null;
   readonly token?: string;
   /** How the resource of `--probe-url` responded. */
   readonly resource?: string;
@@ -130,7 +132,7 @@ function describe(summary: Summary): string {
       ? 'not stated by the service; a registry assumes 300 s unless its expiry policy says otherwise'
       : `${seconds(summary.lifetimeMs)}, as stated by the service`;
   const rows = [
-    ['owner', `${summary.owner} (fingerprint, new in each run)`],
+    ...(summary.owner === null ? [] : [['owner', `${summary.owner} (fingerprint, new in each run)`]]),
     ['token', summary.token ?? `${summary.fingerprint} (fingerprint; --show-token prints the token)`],
     ['token type', summary.tokenType],
     ['lifetime', lifetime],

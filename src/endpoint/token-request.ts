@@ -90,8 +90,8 @@ export interface RequestShapeOptions {
         clientId?: string | undefined;
         /** Default: `client_secret`. */
         clientSecret?: string | undefined;
-        /** Default: `appliance_owner_scope`. */
-        accessKey?: string | undefined;
+        /** Default: `appliance_owner_scope`. `false` leaves the parameter out, for a service that has no access keys. */
+        accessKey?: string | false | undefined;
       }
     | undefined;
   /**
@@ -105,7 +105,7 @@ export interface RequestShapeOptions {
 }
 
 type Parameter = keyof NonNullable<RequestShapeOptions['parameters']>;
-type ParameterNames = Readonly<Record<Parameter, string>>;
+type ParameterNames = Readonly<Record<Exclude<Parameter, 'accessKey'>, string> & { accessKey: string | false }>;
 
 /** The names in the documented request. */
 const NAMES: ParameterNames = Object.freeze({
@@ -136,8 +136,7 @@ export function jsonRequest(options: RequestShapeOptions = {}): TokenRequestShap
       [names.grantType]: GRANT_TYPE,
       [names.clientId]: clientId,
       [names.clientSecret]: clientSecret,
-      [names.accessKey]: accessKey,
-      ...Object.fromEntries(extra),
+      ...Object.fromEntries([...keyIn(names, accessKey), ...extra]),
     }),
   });
 }
@@ -162,7 +161,7 @@ export function formRequest(options: RequestShapeOptions = {}): TokenRequestShap
       [names.grantType, GRANT_TYPE],
       [names.clientId, clientId],
       [names.clientSecret, clientSecret],
-      [names.accessKey, accessKey],
+      ...keyIn(names, accessKey),
       ...extra,
     ]),
   });
@@ -189,10 +188,14 @@ export function basicAuthRequest(options: RequestShapeOptions = {}): TokenReques
     return {
       path,
       headers: { Authorization: `Basic ${credentials}` },
-      body: new URLSearchParams([[names.grantType, GRANT_TYPE], [names.accessKey, accessKey], ...extra]),
+      body: new URLSearchParams([[names.grantType, GRANT_TYPE], ...keyIn(names, accessKey), ...extra]),
     };
   };
 }
+
+/** The access key's parameter, unless the shape leaves it out. */
+const keyIn = ({ accessKey: name }: ParameterNames, value: string): [name: string, value: string][] =>
+  name === false ? [] : [[name, value]];
 
 /** The path and the parameter names, with their defaults, and the further parameters. */
 function checkedShapeOptions(
@@ -208,10 +211,11 @@ function checkedShapeOptions(
   };
   const checked = checkOptions(subject, options, rules, (given, problems) => {
     const names = { ...NAMES, ...(given.parameters as Partial<ParameterNames>) };
-    if (new Set(parameters.map((name) => names[name])).size < parameters.length) {
+    const sent = parameters.map((name) => names[name]).filter((name) => name !== false);
+    if (new Set(sent).size < sent.length) {
       problems.push('parameters: expected a different name for each parameter');
     }
-    const own = [...parameters.map((name) => names[name]), names.clientSecret];
+    const own = [...sent, names.clientSecret];
     if (Object.keys(given.extra ?? {}).some((name) => own.includes(name)))
       problems.push('extra: expected no name that the shape sends itself');
   });
@@ -225,8 +229,8 @@ function areStrings(value: unknown): boolean {
 }
 
 const nameOf = (parameter: Parameter): OptionRule => ({
-  passes: (value) => typeof value === 'string' && value !== '',
-  expected: 'a non-empty string',
+  passes: (value) => (typeof value === 'string' && value !== '') || (parameter === 'accessKey' && value === false),
+  expected: parameter === 'accessKey' ? 'a non-empty string, or false' : 'a non-empty string',
   fallback: NAMES[parameter],
 });
 

@@ -5,6 +5,8 @@ const FLAGS = {
   json: { type: 'boolean' },
   port: { type: 'string' },
   owner: { type: 'string', multiple: true },
+  'no-owner': { type: 'boolean' },
+  'no-key': { type: 'boolean' },
 } as const;
 
 /** The error message for these arguments. */
@@ -23,6 +25,12 @@ describe('flags', () => {
     expect(refusalOf('--prot', '80')).toBe('unknown option --prot; did you mean --port?');
     expect(refusalOf('--colour')).toBe('unknown option');
     expect(refusalOf('--constructor')).toBe('unknown option');
+  });
+
+  it('that negate are suggested only for another negation', () => {
+    expect(refusalOf('--no-ownr')).toBe('unknown option --no-ownr; did you mean --no-owner?');
+    expect(refusalOf('--ownr')).toBe('unknown option --ownr; did you mean --owner?');
+    expect(refusalOf('--key')).toMatch(/from the environment, never from arguments/);
   });
 });
 

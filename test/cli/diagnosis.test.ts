@@ -12,9 +12,9 @@ import { withServer } from '../helpers/with-server.ts';
 const CANARIES = { OTR_CLIENT_ID: 'canary-id', OTR_CLIENT_SECRET: 'canary-secret', OTR_ACCESS_KEY: 'canary-key' };
 
 /** The advice of both commands, which must be the same. */
-async function adviceFor(env: Record<string, string>): Promise<string> {
-  const token = await runCommand(['token', '--json'], env);
-  const doctor = await runCommand(['doctor', '--json'], env);
+async function adviceFor(env: Record<string, string>, flags: readonly string[] = []): Promise<string> {
+  const token = await runCommand(['token', '--json', ...flags], env);
+  const doctor = await runCommand(['doctor', '--json', ...flags], env);
   expect([token.code, doctor.code]).toEqual([1, 1]);
   expect(token.out + token.err + doctor.out + doctor.err).not.toMatch(/canary/);
   const { advice } = JSON.parse(token.out).error as { advice: string };
@@ -175,6 +175,30 @@ describe('a refusal', () => {
       expect(advice).not.toContain('accepts the client');
     },
   );
+
+  /** The advice for a service that refuses with this status and error code, for a command with these flags. */
+  const adviceWith = (flags: readonly string[], status: number, error?: string, env = {}) =>
+    withServer(answers(status, JSON.stringify({ error })), (port) =>
+      adviceFor({ ...CANARIES, OTR_BASE_URL: `http://127.0.0.1:${port}`, ...env }, flags),
+    );
+
+  it('of a scope concerns the scope that was given, and the access key only without one', async () => {
+    const expected = 'Is the scope of --extra (OTR_TOKEN_EXTRA) right, and may this client have it?';
+    expect(await adviceWith(['--extra', 'scope=read'], 400, 'invalid_scope')).toContain(expected);
+    expect(await adviceWith([], 400, 'invalid_scope', { OTR_TOKEN_EXTRA: 'scope=read' })).toContain(expected);
+    expect(await adviceWith(['--extra', 'audience=a'], 400, 'invalid_scope')).toContain('Is OTR_ACCESS_KEY current');
+  });
+
+  it.each([
+    [400, 'invalid_scope', 'Does it require an access key, or a scope (--extra scope=…)?'],
+    [400, 'invalid_grant', 'Does it require an access key, or a scope (--extra scope=…)?'],
+    [401, undefined, 'Check OTR_CLIENT_ID and OTR_CLIENT_SECRET. Does it require an access key?'],
+    [404, undefined, 'Is OTR_BASE_URL right?'],
+  ])('of %d %s without an access key does not blame one', async (status, error, expected) => {
+    const advice = await adviceWith(['--no-access-key'], status, error);
+    expect(advice).toContain(expected);
+    expect(advice).not.toContain('OTR_ACCESS_KEY');
+  });
 
   it('proves the client credentials valid only if it names the owner', async () => {
     expect(await adviceForService(answers(400, '{"error":"invalid_grant"}'))).toMatch(

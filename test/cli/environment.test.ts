@@ -54,6 +54,17 @@ describe.each(['token', 'doctor'])('%s', (command) => {
     expect(err).not.toContain(sandbox.accessKeys[0]);
   });
 
+  it.each(['', 'canary-key'])('sends no access key with --no-access-key, where OTR_ACCESS_KEY is "%s"', async (key) => {
+    await using service = await LoopbackService.start();
+    const env = { ...CANARIES, OTR_ACCESS_KEY: key, OTR_BASE_URL: service.url };
+    const { code, out } = await runCommand([command, '--no-access-key'], env);
+    expect(code).toBe(0);
+    expect(out).not.toMatch(/^owner +owner_/m);
+    expect(service.calls.map(({ fields }) => fields)).toEqual([
+      { grant_type: 'client_credentials', client_id: 'canary-id', client_secret: 'canary-secret' },
+    ]);
+  });
+
   it.each([
     ['//tenant', '//tenant'],
     ['/\\tenant', '//tenant'],

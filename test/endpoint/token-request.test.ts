@@ -84,6 +84,18 @@ it('a shape sends further parameters with their fixed values after its own', () 
   expect(sentBy(basicAuthRequest({ extra: { client_id: 'the id' } })).fields).toMatchObject({ client_id: 'the id' });
 });
 
+it('a shape may leave the access key out, and have a further parameter of that name', () => {
+  const parameters = { accessKey: false } as const;
+  const { appliance_owner_scope: _, ...others } = FIELDS;
+  expect(sentBy(jsonRequest({ parameters })).fields).toEqual(others);
+  expect(sentBy(formRequest({ parameters })).fields).toEqual(others);
+  expect(sentBy(basicAuthRequest({ parameters })).fields).toEqual({ grant_type: 'client_credentials' });
+  for (const shape of [jsonRequest, formRequest, basicAuthRequest]) {
+    const { fields } = sentBy(shape({ parameters, extra: { appliance_owner_scope: 'all' } }));
+    expect(fields).toMatchObject({ grant_type: 'client_credentials', appliance_owner_scope: 'all' });
+  }
+});
+
 it('further parameters are read once, when the shape is made', () => {
   const extra: Record<string, string> = { audience: 'a' };
   const shape = formRequest({ extra });
@@ -109,8 +121,10 @@ describe('options of a shape', () => {
     [null as never, /options: expected an object/],
     [{ path: '//evil.example' }, /path: expected a percent-encoded path/],
     [{ pth: '/x' }, /pth: unknown option; expected one of path, parameters, extra/],
-    [{ parameters: { accessKey: '' } }, /parameters\.accessKey: expected a non-empty string; it is empty/],
+    [{ parameters: { accessKey: '' } }, /parameters\.accessKey: expected a non-empty string, or false; it is empty/],
     [{ parameters: { accessKey: 7 } }, /parameters\.accessKey: expected a non-empty string/],
+    [{ parameters: { accessKey: true } }, /parameters\.accessKey: expected a non-empty string, or false/],
+    [{ parameters: { grantType: false } }, /parameters\.grantType: expected a non-empty string$/],
     [{ parameters: { acessKey: 'x' } }, /parameters\.acessKey: unknown option; expected one of .*accessKey/],
     [{ parameters: { accessKey: 'grant_type' } }, /parameters: expected a different name for each parameter/],
     [{ parameters: 'x' }, /parameters: expected an object/],

@@ -1,7 +1,7 @@
 /** Derives check results, recommended options and sandbox options from a parsed answer. Pure. */
 
 import { TOKEN_PATH } from '../environment.ts';
-import { type RequestShape, shapeAsCode, textAsCode } from '../request-shape.ts';
+import { hasAccessKey, type RequestShape, shapeAsCode, textAsCode } from '../request-shape.ts';
 import { agree, jwtLifetimeMs, type ParsedAnswer, type ParsedLifetime, type Path } from './answer.ts';
 import type { CheckResult } from './report.ts';
 
@@ -185,7 +185,8 @@ export function sandboxLike(
   const fields = sandboxFields(profile);
   const differences = [
     ...(shape.path !== undefined && shape.path !== TOKEN_PATH ? ['the path of the token endpoint'] : []),
-    ...(shape.parameters ? ['the names of the parameters'] : []),
+    ...(Object.values(shape.parameters ?? {}).some(Boolean) ? ['the names of the parameters'] : []),
+    ...(hasAccessKey(shape) ? [] : ['no access key']),
     ...differenceOf('token', path, fields.token),
     ...differenceOf('token type', tokenType?.path, fields.type),
     ...differenceOf('lifetime', lifetime?.path, fields.lifetime),

@@ -48,7 +48,7 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   const allowInsecureHttp = flags['allow-insecure-http'] ?? false;
   const timeoutMs = timeoutOf(flags.timeout);
   const shape = readShape(flags, terminal);
-  const credentials = readCredentials(terminal, allowInsecureHttp, shape.path);
+  const credentials = readCredentials(terminal, allowInsecureHttp, shape);
   const plan = readProbe(flags, credentials, allowInsecureHttp);
   const network = readNetwork(flags, [credentials.baseUrl, ...(plan ? [plan.url] : [])], terminal);
   const examination = new Examination(credentials, network, terminal.signal, { timeoutMs, allowInsecureHttp, shape });

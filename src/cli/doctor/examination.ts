@@ -2,7 +2,7 @@ import { OwnerTokenError } from '../../index.ts';
 import { withDeadline } from '../deadline.ts';
 import type { Credentials } from '../environment.ts';
 import type { Network } from '../network.ts';
-import { makeShape, type RequestShape } from '../request-shape.ts';
+import { hasAccessKey, type RequestShape } from '../request-shape.ts';
 import { TokenService } from '../token-service.ts';
 import { type ParsedAnswer, parseAnswer } from './answer.ts';
 import { type Attempt, mostTelling, nextAttempt, othersIn, type Refusal, wordsFor } from './attempts.ts';
@@ -49,9 +49,8 @@ export class Examination {
 
   #serviceFor({ credentials, encoding }: Attempt): TokenService {
     const { shape, ...settings } = this.#settings;
-    const tokenRequest = makeShape({ ...shape, encoding, path: credentials.tokenPath });
     const parseResponse = (body: unknown) => this.#parse(body);
-    return new TokenService(credentials, this.#network, { ...settings, parseResponse, tokenRequest });
+    return new TokenService(credentials, this.#network, { ...shape, encoding }, { ...settings, parseResponse });
   }
 
   close(): void {
@@ -105,7 +104,9 @@ export class Examination {
       this.#checks.push({ check: 'owner', status: 'ok', text: 'the resource names the expected owner' });
       return;
     }
-    const text = 'not verified: a service that ignores the access key would issue the same token for any';
+    const text = hasAccessKey(this.#settings.shape)
+      ? 'not verified: a service that ignores the access key would issue the same token for any'
+      : 'not verified: the request has no access key, so it names no owner';
     const advice =
       plan?.expectedOwner === undefined
         ? 'With --probe-url and --expect-owner, a resource that names the owner of a token can verify it.'

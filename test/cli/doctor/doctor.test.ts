@@ -398,6 +398,14 @@ describe('the doctor', () => {
     ]);
   });
 
+  it('examines a service without access keys, and recommends to leave the parameter out', async () => {
+    const args = ['--no-access-key', '--parameter', 'clientId=id'];
+    const { report, of } = await examineEncoded({}, { args });
+    expect(report.options).toContain(`tokenRequest: jsonRequest({ parameters: { clientId: 'id', accessKey: false } })`);
+    expect(report.differences).toEqual(['the names of the parameters', 'no access key']);
+    expect(of('owner')?.text).toBe('not verified: the request has no access key, so it names no owner');
+  });
+
   it('shows no secret in a recommended option', async () => {
     const path = `/${CANARIES.OTR_ACCESS_KEY}/token`;
     const { report } = await examineEncoded({}, { path, base: path });
@@ -409,6 +417,7 @@ describe('the doctor', () => {
     [[], { OTR_TOKEN_ENCODING: 'xml' }, 'OTR_TOKEN_ENCODING: expected json, form or basic'],
     [['--parameter', 'scope'], {}, '--parameter: expected NAME='],
     [['--parameter', 'key=scope'], {}, 'parameters.key: unknown option'],
+    [['--no-access-key', '--parameter', 'accessKey=x'], {}, '--no-access-key and --parameter accessKey: expected one'],
     [['--extra', '=x'], {}, '--extra: expected NAME='],
     [['--extra', 'grant_type=x'], {}, 'extra: expected no name that the shape sends itself'],
     [['--token-path', '//canary'], {}, 'path: expected a percent-encoded path'],
