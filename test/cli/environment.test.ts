@@ -17,6 +17,7 @@ describe.each(['token', 'doctor'])('%s', (command) => {
   it.each([
     ['localhost:4010', 'add http://'],
     ['127.0.0.1:4010/canary', 'add http://'],
+    ['[::1]:4010', 'add http://'],
     ['canary.example.com', 'add https://'],
     ['canary.example.com:8443/path', 'add https://'],
     ['canary', 'expected a URL such as https://'],

@@ -161,6 +161,15 @@ describe('the clock of the service', () => {
 });
 
 describe('a failure', () => {
+  it('for the rate of requests is no refusal that needs an error code', async () => {
+    const answer: RequestListener = (_, response) => response.writeHead(429).end();
+    const { out } = await withServer(answer, (port) =>
+      runCommand(['doctor'], { ...CANARIES, OTR_BASE_URL: `http://127.0.0.1:${port}` }),
+    );
+    expect(out).toContain('Too many requests.');
+    expect(out).not.toContain('classifyFailure');
+  });
+
   it('without an RFC 6749 code recommends classifyFailure', async () => {
     for (const errorForm of ['text', 'html'] as const) {
       await using sandbox = await startSandbox({ owners: 1, profile: { errorForm } });
@@ -695,6 +704,7 @@ describe('a usage error', () => {
     [['--probe-url', 'http://u:canary@127.0.0.1/'], '--probe-url: expected'],
     [['--allow-origin', 'https://canary.example/path'], '--allow-origin: expected'],
     [['--timeout', 'canary'], '--timeout: expected'],
+    [['--timeout', '600.001'], '--timeout: expected'],
     [['--access-key=canary'], 'secrets are read from the environment'],
     [['--probe-ulr', 'x'], 'did you mean --probe-url?'],
   ])('of doctor is rejected, and nothing is sent: %j', async (args, why) => {
