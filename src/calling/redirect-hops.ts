@@ -68,12 +68,12 @@ function withoutLookAlike(hop: Hop, request: Request): Hop {
 }
 
 /**
- * The same hop with its URL as it was checked. A string that had to be parsed for that is sent as it was parsed, because a
- * `fetch` may find another host in it.
+ * The same hop with its URL as it was checked. A string that had to be parsed for that, which no `Request` has, is sent as it was
+ * parsed, because a `fetch` may find another host in it.
  */
 export function withCheckedUrl(hop: Hop, url: string | URL): Hop {
   if (url === hop.url) return hop;
-  return { ...hop, url, target: hop.target === hop.url ? String(url) : hop.target };
+  return { ...hop, url, target: String(url) };
 }
 
 /** The same hop for a second attempt; undefined if its body can be read only once. */
