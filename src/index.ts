@@ -24,13 +24,7 @@ export {
   type OwnerTokenErrorOptions,
 } from './errors/owner-token-error.ts';
 export type { ScrubbedCause } from './errors/scrubbed-cause.ts';
-export { learnedLifetime } from './expiry/learned-lifetime.ts';
-export type {
-  LearnedLifetime,
-  LearnedLifetimeOptions,
-  LearnedLifetimeSnapshot,
-  LearnedLifetimeStats,
-} from './expiry/learned-lifetime-types.ts';
+export { type LearnedLifetime, type LearnedLifetimeOptions, learnedLifetime } from './expiry/learned-lifetime.ts';
 export type { ExpiryPolicy, StatedLifetime, TokenAge } from './expiry/lifetime.ts';
 export {
   type ExpiresInOptions,

@@ -90,7 +90,7 @@ async function courses(lifetimes) {
     let next = 0;
     const onCall = (nowMs, policy) => {
       if (nowMs / lifetimeMs < next) return;
-      points.push([nowMs / lifetimeMs, policy.stats().estimateMs / lifetimeMs]);
+      points.push([nowMs / lifetimeMs, policy.estimateMs / lifetimeMs]);
       next = nowMs / lifetimeMs + 0.1;
     };
     await run({ phases: phasesOf(lifetimeMs), policyFor, onCall });

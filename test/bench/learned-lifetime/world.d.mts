@@ -22,8 +22,10 @@ export interface World<P extends ExpiryPolicy> {
   revoked?: number;
   revokedPerCall?: number;
   spurious?: number;
+  revokedAllEveryMs?: number;
   refuses?(nowMs: number): boolean;
   odd?: number;
+  oddStayMs?: number;
   oddAnswer?(ageMs: number, random: number): boolean;
   seed?: number;
   onCall?(nowMs: number, policy: P, phase: number): void;

@@ -20,15 +20,23 @@ import { seeded } from '../../helpers/seeded.mjs';
  * @param world.revoked          share of the tokens that are revoked, at some moment of their life
  * @param world.revokedPerCall   share of the calls before which the token is revoked
  * @param world.spurious         share of the calls that are answered 401 for no reason
+ * @param world.revokedAllEveryMs how often all tokens of that moment are revoked at once
  * @param world.refuses          whether the service refuses every call at this time
  * @param world.odd              how many owners are odd
+ * @param world.oddStayMs        after which time each odd owner leaves, and a new one takes its place
  * @param world.oddAnswer        whether an odd owner's call with a token of this age is accepted, given this random number
  * @param world.onCall           told the time and the policy at each call
  */
 export async function runWorld(world) {
   const { phases, policyFor, makeRegistry, owners = 100, callsPerLifetime = 60, seed = 1 } = world;
   const { burst = 1, together = 1, spread = 1, revoked = 0.01, revokedPerCall = 0, spurious = 0.005, onCall } = world;
-  const { odd = 0, oddAnswer = () => true, refuses = () => false } = world;
+  const {
+    odd = 0,
+    oddAnswer = () => true,
+    oddStayMs = Infinity,
+    revokedAllEveryMs = Infinity,
+    refuses = () => false,
+  } = world;
   const random = seeded(seed);
   const exponential = (mean) => -Math.log(1 - random()) * mean;
   let phase = 0;
@@ -37,8 +45,11 @@ export async function runWorld(world) {
   const lifetime = () => phases[phase].lifetimeMs;
   const counts = phases.map(() => ({ calls: 0, requests: 0, oddRequests: 0, outlived: 0, injected: 0 }));
 
-  const names = Array.from({ length: owners }, (_, owner) => `owner-${owner}`);
-  const shares = names.map((_, owner) => spread ** (owner / Math.max(1, owners - 1)));
+  const isOdd = (owner) => owner >= owners - odd;
+  /** The places of owners who stay are taken one after the other. */
+  const nameOf = (owner) =>
+    isOdd(owner) ? `odd-${owner}-${Math.floor(nowMs / oddStayMs + (owner % odd) / odd)}` : `owner-${owner}`;
+  const shares = Array.from({ length: owners }, (_, owner) => spread ** (owner / Math.max(1, owners - 1)));
   const meanShare = shares.reduce((sum, share) => sum + share, 0) / owners;
   const gapMs = (owner) => {
     const meanMs = ((lifetime() / callsPerLifetime) * together * meanShare) / shares[owner];
@@ -49,11 +60,11 @@ export async function runWorld(world) {
   /** The service's tokens. One that is not here has ended. */
   const issued = new Map();
   let requests = 0;
-  const isOdd = (name) => Number(name.slice('owner-'.length)) >= owners - odd;
   const requestToken = async (name) => {
-    counts[phase][isOdd(name) ? 'oddRequests' : 'requests']++;
+    counts[phase][name.startsWith('odd') ? 'oddRequests' : 'requests']++;
     const token = `token-${seed}-${++requests}`;
-    const revokedMs = random() < revoked ? nowMs + random() * lifetime() : Infinity;
+    const revokedAloneMs = random() < revoked ? nowMs + random() * lifetime() : Infinity;
+    const revokedMs = Math.min(revokedAloneMs, (Math.floor(nowMs / revokedAllEveryMs) + 1) * revokedAllEveryMs);
     issued.set(token, { name, atMs: nowMs, endsMs: nowMs + lifetime(), revokedMs });
     for (const [ended, { endsMs }] of issued) {
       if (endsMs > nowMs) break;
@@ -63,7 +74,7 @@ export async function runWorld(world) {
   };
   const answer = (token) => {
     const { name, atMs, endsMs, revokedMs } = issued.get(token) ?? { endsMs: 0 };
-    if (name && isOdd(name)) return oddAnswer(nowMs - atMs, random()) ? 'accepted' : 'injected';
+    if (name?.startsWith('odd')) return oddAnswer(nowMs - atMs, random()) ? 'accepted' : 'injected';
     if (refuses(nowMs)) return 'injected';
     if (nowMs >= endsMs) return 'outlived';
     return nowMs >= revokedMs || random() < spurious || random() < revokedPerCall ? 'injected' : 'accepted';
@@ -104,7 +115,7 @@ export async function runWorld(world) {
     }
     const { owner } = calls;
     const before = requests;
-    await call(names[owner]);
+    await call(nameOf(owner));
     // What was requested in the background arrives before time goes on.
     if (requests !== before) await new Promise((resolve) => setImmediate(resolve));
     onCall?.(nowMs, policy, phase);
