@@ -94,8 +94,8 @@ const MAX_HTML_PREFIX = 1_024;
 /**
  * `Retry-After` in milliseconds: seconds, fractions included, or a date. A date counts from the `Date` of the same response,
  * because the service's clock and ours may differ. Some services send the date as Unix time, which is too large to be a
- * number of seconds to wait. If a proxy has joined two headers, the first one counts. Undefined for anything else. Never
- * negative; the caller decides what is too long.
+ * number of seconds to wait. If a proxy has joined two headers, the first one counts. Undefined for anything else,
+ * 0 and the past included; the caller decides what is too long.
  *
  * @param date the `Date` header.
  * @param nowMs epoch ms by our clock, for a response without `Date`.
@@ -109,7 +109,7 @@ export function retryAfterMsOf(
   const [, seconds] = DELAY.exec(beginningOf(retryAfter)) ?? [];
   let ms = seconds === undefined ? (dateMsOf(retryAfter) ?? Number.NaN) - answeredAtMs : Number(seconds) * 1_000;
   if (Number(seconds) >= MIN_UNIX_TIME && Math.abs(ms - answeredAtMs) < DAY_MS) ms -= answeredAtMs;
-  return Number.isNaN(ms) ? undefined : Math.min(Math.max(ms, 0), Number.MAX_SAFE_INTEGER);
+  return ms > 0 ? Math.min(ms, Number.MAX_SAFE_INTEGER) : undefined;
 }
 
 const DELAY = /^(\d+(?:\.\d*)?)(?: ?s(?:ec(?:onds?)?)?)?(?: *,.*)?$/i;

@@ -1,7 +1,7 @@
 /** What a token response states: the token and its type, and the authentication scheme that the type is sent with. */
 
 import { properties } from './own-property.ts';
-import type { IssuedToken, TokenResponse } from './token-source.ts';
+import type { TokenResponse } from './token-source.ts';
 
 const RESPONSE_NAMES = ['access_token', 'token_type'] as const satisfies (keyof TokenResponse)[];
 
@@ -15,9 +15,6 @@ const REGISTERED_SCHEMES: readonly string[] = [
   ...['scram-sha-1', 'scram-sha-256', 'vapid'],
 ];
 
-/** A few words of letters. A value of any other shape could be a misplaced secret. */
-const PRINTABLE_TYPE = /^ ?[a-z]{1,20}([ _:./-][a-z]{1,20}){0,9} ?$/i;
-
 /**
  * The scheme to send. Many services answer `bearer` but accept only `Bearer`; others answer with something that is not a
  * scheme of their API, such as `BearerToken`, `jwt-bearer` or a URN.
@@ -28,15 +25,9 @@ export function schemeOf(tokenType = 'Bearer'): string {
   return isKept ? scheme : 'Bearer';
 }
 
-/** Shorter tokens and keys, such as those of tests, occur in ordinary words. */
-const MAX_PLAIN_LENGTH = 5;
-
-/** The name in a log of a token type that is not a registered scheme; undefined for one that is. */
-export function unregisteredType({ token, tokenType = 'Bearer' }: IssuedToken, accessKey: string): string | undefined {
-  if (tokenType === '' || REGISTERED_SCHEMES.includes(tokenType.toLowerCase())) return undefined;
-  const isEcho = (secret: string) =>
-    secret.includes(tokenType.trim()) || (secret.length > MAX_PLAIN_LENGTH && tokenType.includes(secret));
-  return PRINTABLE_TYPE.test(tokenType) && !isEcho(token) && !isEcho(accessKey) ? tokenType : 'unprintable';
+/** Whether a token type is a registered scheme. The others are not logged, because they could be an echo of what was sent. */
+export function isRegistered(tokenType = 'Bearer'): boolean {
+  return tokenType === '' || REGISTERED_SCHEMES.includes(tokenType.toLowerCase());
 }
 
 /**

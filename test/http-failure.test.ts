@@ -15,7 +15,6 @@ describe('Retry-After', () => {
   it.each([
     ['120', 120_000],
     [' 7 ', 7_000],
-    ['0', 0],
     ['1', 1_000],
     ['3600', 3_600_000],
     ['3601', 3_601_000],
@@ -30,8 +29,6 @@ describe('Retry-After', () => {
     ['Tue, 01 Jan 2030 00:02:00 GMT', 120_000],
     ['Tuesday, 01-Jan-30 00:02:00 GMT', 120_000],
     ['Tue Jan  1 00:02:00 2030', 120_000],
-    ['Mon, 31 Dec 2029 00:00:00 GMT', 0],
-    ['Thu, 01 Jan 1970 00:00:00 GMT', 0],
     ['Tue, 01 Jan 2999 00:00:00 GMT', Date.UTC(2999, 0, 1) - NOW_MS],
     ['Tue, 1 Jan 2030 00:02:00 UTC', 120_000],
     ['Tue, 01 Jan 2030 01:02:00 +0100', 120_000],
@@ -40,7 +37,6 @@ describe('Retry-After', () => {
     ['2030-01-01T00:02:00Z', 120_000],
     ['2030-01-01T01:02:00.5+01:00', 120_500],
     [String(NOW_MS / 1_000 + 120), 120_000],
-    [String(NOW_MS / 1_000 - 120), 0],
   ])('of %j is %i ms', (value, expected) => {
     expect(retryAfterMsOf({ retryAfter: value }, NOW_MS)).toBe(expected);
     const date = new Date(NOW_MS).toUTCString();
@@ -55,6 +51,12 @@ describe('Retry-After', () => {
     '',
     'soon',
     '-5',
+    '0',
+    '0.0',
+    'Mon, 31 Dec 2029 00:00:00 GMT',
+    'Tue, 01 Jan 2030 00:00:00 GMT',
+    'Thu, 01 Jan 1970 00:00:00 GMT',
+    String(NOW_MS / 1_000 - 120),
     '1e3',
     '.5.5',
     '0x10',
@@ -73,11 +75,11 @@ describe('Retry-After', () => {
     }
   });
 
-  it('is always undefined, or finite and not negative', () => {
+  it('is always undefined, or finite and positive', () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), fc.integer(), (retryAfter, date, nowMs) => {
         const ms = retryAfterMsOf({ retryAfter, date }, nowMs);
-        return ms === undefined || (ms >= 0 && Number.isFinite(ms));
+        return ms === undefined || (ms > 0 && Number.isFinite(ms));
       }),
     );
   });

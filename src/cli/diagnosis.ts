@@ -40,13 +40,10 @@ const LOOK_TIMEOUT_MS = 2_000;
  * What the service says, and one or two sentences about the cause and the next step. They quote nothing that was sent.
  */
 export async function diagnose(failed: FailedRequest, signal: AbortSignal): Promise<string> {
-  const advice = adviceOn(failed, {
+  return adviceOn(failed, {
     speaksTls: mayBeTls(failed) && (await look(signal, () => handshakes(failed.credentials.baseUrl))),
     isPortal: isAddressStatus(failed.error.status) && (await look(signal, (own) => isPortal(failed.credentials, own))),
   });
-  const said = failed.failure?.errorDescription;
-  if (said === undefined) return advice;
-  return `The service says: "${said}"${/[.!?]$/.test(said) ? '' : '.'} ${advice}`;
 }
 
 /** A port that speaks TLS cuts a plain request off, answers with a TLS alert, or with a bare 400. */

@@ -61,11 +61,6 @@ export class TokenService {
     return kind === 'status' && status >= 400 && status < 500 && status !== 429 && oauthError === undefined;
   }
 
-  /** What the service says about the last failure; undefined if it repeats something that was sent. */
-  get errorDescription(): string | undefined {
-    return this.#failure?.errorDescription;
-  }
-
   /** The likely cause of a failed request, and the next step. */
   diagnose(error: OwnerTokenError, signal: AbortSignal): Promise<string> {
     const { last, isConnected } = this.#answers;

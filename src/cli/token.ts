@@ -112,8 +112,7 @@ async function commandFailure(
   signal: AbortSignal,
 ): Promise<CommandFailure> {
   const { code, message, failureScope, status, oauthError, retryAfterMs, cause } = error;
-  const { errorDescription } = service;
-  const facts = { failureScope, status, oauthError, errorDescription, retryAfterMs, cause: cause?.code };
+  const facts = { failureScope, status, oauthError, retryAfterMs, cause: cause?.code };
   return new CommandFailure(code, message, await service.diagnose(error, signal), facts);
 }
 

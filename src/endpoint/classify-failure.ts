@@ -3,11 +3,10 @@
  * attributed to its owner at first, see `failures/blame.ts`. Pure.
  */
 
-import { looksLikeOauthError, MAX_DESCRIPTION_LENGTH, plainDescription, refusalCodeOf } from '../errors/oauth-error.ts';
+import { looksLikeOauthError, shownCode } from '../errors/oauth-error.ts';
 import { codeInScope, type FailureScope, OwnerTokenError } from '../errors/owner-token-error.ts';
 import { describeFailure, type HttpFailure, isSuccess, kindOfError, retryAfterMsOf } from '../http-failure.ts';
 import { property } from '../own-property.ts';
-import { SentValues } from './echoes.ts';
 import type { ExchangeResult } from './http-exchange.ts';
 
 /**
@@ -30,19 +29,11 @@ export interface EndpointFailure extends HttpFailure {
   /** The HTTP status, if there was a response. */
   readonly status?: number | undefined;
   /**
-   * The `error` of an OAuth error response, unless it may be an echo of what was sent.
+   * The `error` of an OAuth error response.
    *
    * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
    */
   readonly oauthError?: string | undefined;
-  /**
-   * The `error_description` of an OAuth error response: its first 300 characters as plain text, which may be logged.
-   * Undefined if they repeat something that was sent, in any usual encoding, or if more than 768 bytes of values were sent,
-   * because those are not compared.
-   *
-   * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
-   */
-  readonly errorDescription?: string | undefined;
   /** `Retry-After` in milliseconds, 0 or more; a date counts from the response's own `Date`. */
   readonly retryAfterMs?: number | undefined;
   /** The body: parsed JSON, or text. Undefined if it is incomplete. */
@@ -60,9 +51,7 @@ export interface UnusableBody {
 export interface ClassifyOptions {
   /** Epoch ms. */
   readonly nowMs: number;
-  /** Every value that was sent; none may appear in the error. */
-  readonly sent: readonly string[];
-  /** Those of them that the user gave, by name. */
+  /** What the user gave, by name. */
   readonly credentials?: Readonly<Record<string, string>>;
   readonly classifyFailure?: ((failure: EndpointFailure) => FailureScope | undefined) | undefined;
 }
@@ -73,17 +62,15 @@ const SERVICE = { name: 'the token endpoint', url: 'baseUrl' };
 export function classify(
   result: ExchangeResult,
   { body, problem }: UnusableBody,
-  { nowMs, sent, credentials = {}, classifyFailure }: ClassifyOptions,
+  { nowMs, credentials = {}, classifyFailure }: ClassifyOptions,
 ): OwnerTokenError {
   const { status, error: cause } = result;
-  const values = new SentValues(sent);
-  const oauthError = oauthErrorOf(body, values);
-  const errorDescription = descriptionOf(body, values);
+  const oauthError = oauthErrorOf(body);
   const retryAfterMs = retryAfterMsOf(result, nowMs);
-  const kind = kindOf(result, problem);
-  const failure: EndpointFailure = { kind, status, oauthError, errorDescription, retryAfterMs, body };
-  const facts = { status, oauthError, errorDescription, retryAfterMs, failedAtMs: nowMs, cause };
-  const [code, described] = describeFailure(SERVICE, failure, problem ?? refusedByParser(cause));
+  const failure: EndpointFailure = { kind: kindOf(result, problem), status, oauthError, retryAfterMs, body };
+  const shown = { ...failure, oauthError: shownCode(oauthError, credentials) };
+  const facts = { status, oauthError: shown.oauthError, retryAfterMs, failedAtMs: nowMs, cause };
+  const [code, described] = describeFailure(SERVICE, shown, problem ?? refusedByParser(cause));
   const isRefusal = code === 'owner_refused' || code === 'client_refused';
   const message = isRefusal ? described + whiteSpaceIn(credentials) : described;
   try {
@@ -129,26 +116,8 @@ function kindOf({ status, error }: ExchangeResult, problem: string | undefined):
   return problem === undefined ? (kindOfError(error) ?? 'network') : 'body';
 }
 
-/**
- * The `error` of an OAuth error response. Services echo what they were sent in odd places, so a non-standard code is
- * dropped if it may be such an echo. The standard codes are public words and always kept.
- *
- * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
- */
-export function oauthErrorOf(body: unknown, sent: SentValues): string | undefined {
+/** The `error` of an OAuth error response. */
+export function oauthErrorOf(body: unknown): string | undefined {
   const error = property(body, 'error');
-  if (!looksLikeOauthError(error)) return undefined;
-  if (refusalCodeOf(error)) return error;
-  return sent.contain(error) || sent.areRepeatedIn(error) ? undefined : error;
-}
-
-/** The description, unless it repeats what was sent. */
-function descriptionOf(body: unknown, sent: SentValues): string | undefined {
-  const description = property(body, 'error_description');
-  const shown = plainDescription(description);
-  if (shown === undefined) return undefined;
-  // Checks beyond what is shown, where an echo may be cut off, and also without white space, which may hide one.
-  const checked = (description as string).slice(0, 2 * MAX_DESCRIPTION_LENGTH);
-  const both = `${checked}\n${checked.replace(/[\p{C}\s]+/gu, '')}`;
-  return sent.areRepeatedIn(both) || sent.areHiddenIn(both) ? undefined : shown;
+  return looksLikeOauthError(error) ? error : undefined;
 }

@@ -89,14 +89,13 @@ const CONNECT_ATTEMPT_MS = 2_500;
 export function keepAliveAgent(url: URL): http.Agent {
   const { Agent, globalAgent } = url.protocol === 'https:' ? nodeHttps() : http;
   const { proxyEnv } = (globalAgent as https.Agent).options as { proxyEnv?: object };
-  const options = {
-    keepAlive: true,
-    // Ends idle connections. With a proxy, it is also Node's only time limit for the tunnel to it.
-    timeout: IDLE_SOCKET_MS,
-    autoSelectFamilyAttemptTimeout: CONNECT_ATTEMPT_MS,
-    ...(proxyEnv && { proxyEnv }),
-  };
-  return new Agent(options);
+  const options = { keepAlive: true, autoSelectFamilyAttemptTimeout: CONNECT_ATTEMPT_MS };
+  // With a proxy, `timeout` is also Node's only time limit for the tunnel to it.
+  if (proxyEnv) return new Agent({ ...options, timeout: IDLE_SOCKET_MS, proxyEnv } as http.AgentOptions);
+  const agent: http.Agent = new Agent(options);
+  // Only what keeps idle connections sees `timeout`: as an option of the agent, it would be set and copied for each request.
+  agent.keepSocketAlive = agent.keepSocketAlive.bind({ ...agent, options: { timeout: IDLE_SOCKET_MS } });
+  return agent;
 }
 
 /** The idle connections of an agent. */
@@ -156,7 +155,10 @@ export function postOverHttp(
     let bytesBefore: number | undefined;
     // Either may be called again: the batch keeps the order of results, and only the first one counts.
     const isOver = () => request.reusedSocket && CONNECTION_STATUSES.includes(head.status);
-    const end = (body: Buffer): void => batch.add(resolve, { ...head, body, stale: isOver() });
+    const end = (body: Buffer): void => {
+      const { status, retryAfter, date } = head;
+      batch.add(resolve, { status, retryAfter, date, body, stale: isOver() });
+    };
     const fail = (error: unknown): void => {
       const isClosed = isReset(error) && request.reusedSocket && request.socket?.bytesRead === bytesBefore;
       const status = head.status ?? proxyStatusIn(error);
@@ -201,9 +203,13 @@ function readBody(
   end: (body: Buffer) => void,
   fail: (error: unknown) => void,
 ): void {
-  const coding = response.headers['content-encoding'];
-  const decode = coding === undefined ? undefined : decoderFor(coding);
-  const maxRawBytes = decode ? maxBytes + ENCODING_OVERHEAD_BYTES : maxBytes;
+  const codings = response.headers['content-encoding'];
+  const decoders = codings === undefined ? [] : decodersFor(codings);
+  if (decoders.length > MAX_CODINGS) {
+    fail(unusableBody(`the body has more than ${MAX_CODINGS} content codings`));
+    return;
+  }
+  const maxRawBytes = maxBytes + decoders.length * ENCODING_OVERHEAD_BYTES;
   const chunks: Buffer[] = [];
   let bytes = 0;
   response.on('data', (chunk: Buffer) => {
@@ -213,8 +219,10 @@ function readBody(
   });
   response.on('end', () => {
     const body = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+    const decoded = (encoded: Buffer, decode: Decode, left: number) =>
+      decode(encoded, { maxOutputLength: maxBytes + left * ENCODING_OVERHEAD_BYTES });
     try {
-      end(decode ? decode(body, { maxOutputLength: maxBytes }) : body);
+      end(decoders.reduceRight(decoded, body));
     } catch (error) {
       fail(error);
     }
@@ -224,43 +232,25 @@ function readBody(
 /** The most that an encoding adds to an incompressible body: its frame, and a few bytes per 16 KiB. */
 const ENCODING_OVERHEAD_BYTES = 1_024;
 
-/** As in undici. Decoding is synchronous, so a chain of thousands would block the event loop for a second. */
+/** As in `fetch`. Few, because decoding blocks the event loop. */
 const MAX_CODINGS = 5;
 
 type Decode = (body: Buffer, options: { maxOutputLength: number }) => Buffer;
 
-/**
- * The decoder of a list of content codings; undefined if none is needed. The request asks for no coding, but some services
- * compress all the same. As in `fetch`, a value that names no coding, such as a charset, means none, and a compressed body
- * may lack its end.
- */
-function decoderFor(codings: string): Decode | undefined {
-  const names = codings
-    .toLowerCase()
-    .split(/[\s,]+/)
-    .filter((name) => name !== '' && name !== 'identity');
-  const decoders = names.map(oneDecoder);
-  if (decoders.length === 0 || !decoders.every((decode) => decode !== undefined)) return undefined;
-  if (decoders.length > MAX_CODINGS) {
-    return () => {
-      throw unusableBody(`the body has more than ${MAX_CODINGS} content codings`);
-    };
-  }
-  return (body, { maxOutputLength }) =>
-    decoders.reduceRight((decoded, decode, left) => {
-      const encodedAgain = left > 0 ? ENCODING_OVERHEAD_BYTES : 0;
-      return decode(decoded, { maxOutputLength: maxOutputLength + encodedAgain });
-    }, body);
+/** One for each coding of a list; none if one is unknown, as in `fetch`. */
+function decodersFor(codings: string): readonly Decode[] {
+  const names = codings.toLowerCase().match(/[^\s,]+/g) ?? [];
+  const decoders = names.filter((name) => name !== 'identity').map(decoderFor);
+  return decoders.every((decode) => decode !== undefined) ? decoders : [];
 }
 
-function oneDecoder(coding: string): Decode | undefined {
+/** The request asks for no coding, but some services compress all the same. As in `fetch`, a compressed body may lack its end. */
+function decoderFor(name: string): Decode | undefined {
   const zlib = nodeZlib();
   const finishFlush = zlib.constants.Z_SYNC_FLUSH;
-  if (coding === 'br') return zlib.brotliDecompressSync;
-  if (/^(x-)?gzip$/.test(coding)) return (body, options) => zlib.gunzipSync(body, { ...options, finishFlush });
-  if (coding !== 'deflate') return undefined;
-  // Some services leave out the header, which begins with 8.
-  const hasHeader = (body: Buffer) => body.length === 0 || (body.readUInt8() & 15) === 8;
-  return (body, options) =>
-    (hasHeader(body) ? zlib.inflateSync : zlib.inflateRawSync)(body, { ...options, finishFlush });
+  if (name === 'br') return zlib.brotliDecompressSync;
+  if (!/^(x-gzip|gzip|deflate)$/.test(name)) return undefined;
+  // Some services leave out the header of `deflate`, which begins with 8. That of gzip begins with 31.
+  const isRaw = (body: Buffer) => body.length > 0 && (body.readUInt8() & 15) !== 8 && body.readUInt8() !== 31;
+  return (body, options) => (isRaw(body) ? zlib.inflateRawSync : zlib.unzipSync)(body, { ...options, finishFlush });
 }

@@ -11,9 +11,8 @@ import type { Clock } from '../clock.ts';
 import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { dateMsOf } from '../http-failure.ts';
 import { type IssuedToken, readIssued, type TokenRequest, type TokenSource } from '../token-source.ts';
-import { parseTokenResponse, unregisteredType } from '../token-type.ts';
+import { parseTokenResponse } from '../token-type.ts';
 import { classify, type UnusableBody } from './classify-failure.ts';
-import { SentValues } from './echoes.ts';
 import { postByFetch } from './fetch-exchange.ts';
 import {
   type ExchangeResult,
@@ -29,7 +28,6 @@ import {
   type CheckedRequest,
   checkedRequest,
   DEFAULT_PATH,
-  sentIn,
   type TokenRequestCredentials,
   UnusableRequest,
 } from './token-request.ts';
@@ -54,6 +52,9 @@ export class TokenEndpoint implements TokenSource {
   /** Where the last request went, kept because parsing a URL is slow. */
   #target: Target;
   readonly #batch = new ResultBatch();
+  /** The `Date` of the last response, and its time: all responses of one second have the same. */
+  #date: string | undefined;
+  #dateMs: number | undefined;
   /** Undefined if the user's agent or `fetch` manages the connections. */
   readonly #ownAgent: http.Agent | undefined;
   readonly #clock: Clock;
@@ -90,7 +91,7 @@ export class TokenEndpoint implements TokenSource {
       const clientSecret = typeof given === 'string' ? given : await this.#readSecret(given, deadline);
       const request = this.#build({ clientId, clientSecret, accessKey });
       const requestedAtMs = this.#clock.now();
-      const older = context.freshConnection && this.#ownAgent ? idleSockets(this.#ownAgent) : [];
+      const older = context.freshConnection && this.#ownAgent ? idleSockets(this.#ownAgent) : undefined;
       let result = await this.#post(request, deadline, context.freshConnection);
       if (Object.hasOwn(result, 'stale') && result.stale) {
         // The other idle connections are probably closed too.
@@ -99,13 +100,12 @@ export class TokenEndpoint implements TokenSource {
       }
       if (result.error && result.error instanceof OwnerTokenError) throw result.error;
       const read = this.#read(result, requestedAtMs);
-      const sent = () => [...new Set([clientId, clientSecret, accessKey, ...sentIn(request)])];
       if (read.issued) {
-        if (older.length > 0) this.#closeIdle(older);
-        return withoutEcho(read.issued, sent);
+        if (older) this.#closeIdle(older);
+        return read.issued;
       }
       const credentials = { clientId, clientSecret, 'the access key': accessKey };
-      throw classify(result, read, { nowMs: this.#clock.now(), sent: sent(), credentials, classifyFailure });
+      throw classify(result, read, { nowMs: this.#clock.now(), credentials, classifyFailure });
     } finally {
       deadline.cancel();
     }
@@ -180,6 +180,14 @@ export class TokenEndpoint implements TokenSource {
     return fetch ? postByFetch(exchange, fetch) : postOverHttp(exchange, agent as http.Agent, this.#batch);
   }
 
+  #timeOf(date: string | undefined): number | undefined {
+    if (date !== this.#date) {
+      this.#date = date;
+      this.#dateMs = dateMsOf(date);
+    }
+    return this.#dateMs;
+  }
+
   /** The token in a complete 2xx response, or why there is none. A complete response counts even past the deadline. */
   #read({ status = 0, body, date }: ExchangeResult, requestedAtMs: number): Read {
     if (!body) return { issued: undefined };
@@ -192,20 +200,13 @@ export class TokenEndpoint implements TokenSource {
       if (parsed.token === undefined) return { issued: undefined, body: content, problem: parsed.problem };
       const isObject = typeof content === 'object' && content !== null && !Array.isArray(content);
       const response = isObject ? (content as IssuedToken['response']) : undefined;
-      return { issued: { ...parsed, requestedAtMs, serviceTimeMs: dateMsOf(date), response } };
+      return { issued: { ...parsed, requestedAtMs, serviceTimeMs: this.#timeOf(date), response } };
     } catch (cause) {
       if (!parseResponse) return { issued: undefined, body: content, problem: (cause as TypeError).message };
       if (cause instanceof OwnerTokenError) throw cause;
       throw new OwnerTokenError('source_failed', 'parseResponse threw', { failedAtMs: this.#clock.now(), cause });
     }
   }
-}
-
-/** An unregistered token type is logged, so it is dropped if it repeats what was sent. */
-function withoutEcho(issued: IssuedToken, sent: () => string[]): IssuedToken {
-  const { tokenType } = issued;
-  const mayEcho = tokenType !== undefined && unregisteredType(issued, '') !== undefined;
-  return mayEcho && new SentValues(sent()).areRepeatedIn(tokenType) ? { ...issued, tokenType: undefined } : issued;
 }
 
 /** The values for which `identity()` builds the request. */

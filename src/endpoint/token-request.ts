@@ -5,7 +5,6 @@
 
 import { checkOptions, type OptionRule } from '../option-check.ts';
 import { properties } from '../own-property.ts';
-import { formEncoded } from './echoes.ts';
 
 /**
  * What a {@link TokenRequestShape} makes a request from. These are secrets: do not log them.
@@ -130,13 +129,15 @@ const GRANT_TYPE = 'client_credentials';
  */
 export function jsonRequest(options: RequestShapeOptions = {}): TokenRequestShape<string> {
   const { path, names, extra } = checkedShapeOptions('jsonRequest', options);
+  const fixed = Object.fromEntries(extra);
   return ({ clientId, clientSecret, accessKey }) => ({
     path,
     body: JSON.stringify({
       [names.grantType]: GRANT_TYPE,
       [names.clientId]: clientId,
       [names.clientSecret]: clientSecret,
-      ...Object.fromEntries([...keyIn(names, accessKey), ...extra]),
+      ...(names.accessKey !== false && { [names.accessKey]: accessKey }),
+      ...fixed,
     }),
   });
 }
@@ -318,24 +319,7 @@ function withDefaults(given: unknown, defaults: Readonly<Record<string, string>>
   return Object.fromEntries([...absent, ...entries]);
 }
 
-/** What a shape has put into a request: it may be, or contain, a secret that only the shape knows. */
-export function sentIn({ headers, body }: Pick<CheckedRequest, 'headers' | 'body'>): string[] {
-  const values = Object.entries(headers)
-    .filter(([name]) => !['content-type', 'accept', 'user-agent'].includes(name.toLowerCase()))
-    .flatMap(([, value]) => value.split(' '));
-  return [...values, ...valuesIn(body, headers)].filter((value) => value !== '' && value !== GRANT_TYPE);
-}
-
-/** The strings and numbers of JSON, the values of a form, or else the body as a whole. */
-function valuesIn(body: string, headers: CheckedRequest['headers']): string[] {
-  if (Object.values(headers).some((value) => /^application\/x-www-form-urlencoded\b/i.test(value))) {
-    return [...new URLSearchParams(body).values()];
-  }
-  const values: string[] = [];
-  try {
-    JSON.parse(body, (_, value) => void (typeof value !== 'object' && values.push(String(value))));
-    return values;
-  } catch {
-    return [body];
-  }
+/** @see {@link https://www.rfc-editor.org/rfc/rfc6749#appendix-B RFC 6749 Appendix B} */
+function formEncoded(value: string): string {
+  return new URLSearchParams([['', value]]).toString().slice(1);
 }

@@ -1,4 +1,4 @@
-/** What an OAuth error response says: its code, and its description. */
+/** The code of an OAuth error response: what it says, and whether it may be shown. */
 
 /** The OAuth error codes that concern the owner, however many owners get them. */
 const OWNER_REFUSALS: readonly unknown[] = ['invalid_grant', 'invalid_scope', 'access_denied'];
@@ -33,33 +33,34 @@ export function isOutage(oauthError: unknown): boolean {
 }
 
 /**
- * Whether a value has the shape of an OAuth error code: a few lower-case words. Services echo what they were sent in
- * odd places; keys and tokens do not have this shape.
+ * Whether a value has the shape of an OAuth error code. A key may have it too; see {@link shownCode}.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */
 export function looksLikeOauthError(value: unknown): value is string {
-  return typeof value === 'string' && /^[a-z]{2,20}(_[a-z]{2,20}){0,4}$/.test(value);
+  return typeof value === 'string' && /^[a-z][a-z0-9_]{0,63}$/.test(value);
 }
 
-export const MAX_DESCRIPTION_LENGTH = 300;
-
-/** Long enough to be a key or a token in some encoding. Ordinary words have no digits, and a UUID is usually a request ID. */
-const OPAQUE = /[\w+/=%~.-]{24,}/g;
-const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\.?$/i;
+/** A code that has this many characters of a secret in a row repeats it. */
+const MIN_ECHO_LENGTH = 6;
 
 /**
- * The beginning of a description as one line of plain text. Control characters, which could change what a terminal shows, become
- * spaces, and long strings that are not words become `[removed]`. Undefined for markup, and for anything but text.
+ * The code, unless it is one of the service's own and may be an echo of what was sent: it contains a credential or a part of a
+ * secret one, or is part of one. A code with digits is not shown either, since it may be a secret in hexadecimal or another
+ * encoding.
  *
- * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2, error_description}
+ * @param credentials by name. The client id is no secret: only all of it is an echo.
  */
-export function plainDescription(value: unknown): string | undefined {
-  if (typeof value !== 'string') return undefined;
-  const line = value
-    .slice(0, MAX_DESCRIPTION_LENGTH)
-    .replace(/[\p{C}\s]+/gu, ' ')
-    .trim();
-  if (line === '' || /<[a-z!?/]/i.test(line)) return undefined;
-  return line.replace(OPAQUE, (word) => (/[\d+/=%~]/.test(word) && !UUID.test(word) ? '[removed]' : word));
+export function shownCode(code: string | undefined, credentials: Readonly<Record<string, string>>): string | undefined {
+  if (code === undefined || refusalCodeOf(code) || isOutage(code)) return code;
+  const shown = plain(code);
+  const isEcho = Object.entries(credentials).some(([name, value]) => {
+    const sent = plain(value);
+    const length = Math.min(name === 'clientId' ? sent.length : MIN_ECHO_LENGTH, sent.length, shown.length);
+    return [...shown].some((_, at) => at + length <= shown.length && sent.includes(shown.slice(at, at + length)));
+  });
+  return isEcho || /\d/.test(code) ? undefined : code;
 }
+
+/** An echo may be in lower case, and have other punctuation. */
+const plain = (text: string) => text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '');

@@ -6,7 +6,7 @@
 
 import { properties } from '../own-property.ts';
 import { hasInstance } from './brand.ts';
-import { looksLikeOauthError, plainDescription, refusalCodeOf } from './oauth-error.ts';
+import { looksLikeOauthError, refusalCodeOf } from './oauth-error.ts';
 import { ScrubbedCause } from './scrubbed-cause.ts';
 
 /**
@@ -111,18 +111,14 @@ export interface OwnerTokenErrorOptions {
    */
   failureScope?: FailureScope | undefined;
   /**
-   * How long the service asked to wait, in milliseconds (`Retry-After`); clamped to 1 s … 1 h, ignored if not finite.
+   * How long the service asked to wait, in milliseconds (`Retry-After`); clamped to 1 s … 1 h, ignored unless finite and
+   * over 0.
    */
   retryAfterMs?: number | undefined;
   /** The HTTP status of the response. */
   status?: number | undefined;
   /** The `error` of an RFC 6749 §5.2 error response. Dropped unless it looks like one. */
   oauthError?: string | undefined;
-  /**
-   * The `error_description` of that response, without anything secret. Its first 300 characters are kept, as one line of plain
-   * text; long strings that are not words become `[removed]`, and markup is dropped.
-   */
-  errorDescription?: string | undefined;
   /** Anything thrown; only its name, code and stack frames are kept. */
   cause?: unknown;
   /** Epoch ms; the registry sets it by its own clock. Default: now. */
@@ -138,7 +134,6 @@ const FACT_NAMES = [
   'retryAfterMs',
   'status',
   'oauthError',
-  'errorDescription',
   'cause',
   'failedAtMs',
   'retryAtMs',
@@ -197,13 +192,6 @@ export class OwnerTokenError extends Error {
   readonly status: number | undefined;
   /** The `error` of an OAuth error response. */
   readonly oauthError: string | undefined;
-  /**
-   * The `error_description` of an OAuth error response: at most 300 characters of plain text. Undefined if it repeats
-   * something that was sent, in any usual encoding. For humans: do not switch on it.
-   *
-   * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
-   */
-  readonly errorDescription: string | undefined;
   /** The owner's fingerprint or label, once the registry has seen the error. */
   readonly owner: string | undefined;
   /** What was thrown, without its message. */
@@ -225,7 +213,6 @@ export class OwnerTokenError extends Error {
     this.retryAfterMs = retryAfterMsWithin(finite(given.retryAfterMs));
     this.status = finite(given.status);
     this.oauthError = looksLikeOauthError(oauthError) ? oauthError : undefined;
-    this.errorDescription = plainDescription(given.errorDescription);
     this.owner = given.owner;
     if (cause !== undefined) this.cause = ScrubbedCause.of(cause);
     Object.defineProperty(this, BRAND, { value: { isScopeGiven: failureScope !== undefined } satisfies Branded });
@@ -271,7 +258,7 @@ export class OwnerTokenError extends Error {
 /** What may change when a known failure is reported again. */
 export type Restatement = { readonly message?: string } & Pick<
   OwnerTokenErrorOptions,
-  'failureScope' | 'failedAtMs' | 'retryAtMs' | 'owner' | 'errorDescription'
+  'failureScope' | 'failedAtMs' | 'retryAtMs' | 'owner' | 'oauthError'
 >;
 
 const RESTATED_NAMES = ['message', 'failureScope'] as const satisfies (keyof Restatement)[];
@@ -295,7 +282,8 @@ function checkKnown(what: string, value: string, known: readonly string[]): void
 
 /** Bounded, because a service may ask for anything, and because a longer number may be an echo of a secret. */
 function retryAfterMsWithin(ms: number | undefined): number | undefined {
-  return ms === undefined ? undefined : Math.min(Math.max(ms, MIN_RETRY_AFTER_MS), MAX_RETRY_AFTER_MS);
+  if (ms === undefined || ms <= 0) return undefined;
+  return Math.min(Math.max(ms, MIN_RETRY_AFTER_MS), MAX_RETRY_AFTER_MS);
 }
 
 const MIN_RETRY_AFTER_MS = 1_000;

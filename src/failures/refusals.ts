@@ -1,6 +1,7 @@
 /** Turns what a source threw into the error that callers get, and a cached failure into the error of a refused call. */
 
 import { type Instant, onWallClock } from '../clock.ts';
+import { shownCode } from '../errors/oauth-error.ts';
 import { type FailureScope, OwnerTokenError } from '../errors/owner-token-error.ts';
 import { readForeignError } from './foreign-error.ts';
 import type { Pause } from './pauses.ts';
@@ -15,8 +16,8 @@ export function toOwnerTokenError(thrown: unknown, owner: string, accessKey: str
     const redacted = (text: string) =>
       accessKey.length < MIN_REDACTED_LENGTH ? text : text.replaceAll(accessKey, '[access key]');
     const message = redacted(error.message);
-    const errorDescription = error.errorDescription && redacted(error.errorDescription);
-    const changes = { message, errorDescription, owner, failedAtMs: now.wallMs, retryAtMs: undefined };
+    const oauthError = shownCode(error.oauthError, { accessKey });
+    const changes = { message, oauthError, owner, failedAtMs: now.wallMs, retryAtMs: undefined };
     return OwnerTokenError.restated(error, changes);
   }
   return new OwnerTokenError('source_failed', 'the token source, or a function given to it, threw', {

@@ -10,7 +10,7 @@ import { property } from '../own-property.ts';
 import type { Diagnostics } from '../reporting/diagnostics.ts';
 import { AccessToken, type TokenFields } from '../token.ts';
 import { type IssuedToken, readIssued } from '../token-source.ts';
-import { schemeOf, unregisteredType } from '../token-type.ts';
+import { isRegistered, schemeOf } from '../token-type.ts';
 import type { RegistrySettings } from './options.ts';
 import type { HeldToken, Slot } from './slot.ts';
 
@@ -38,8 +38,7 @@ export function heldFrom(
   now: Instant,
 ): HeldToken {
   const issued = dateIssued(returned, sent, now);
-  const tokenType = unregisteredType(issued, slot.accessKey);
-  if (tokenType) diagnostics.emit('scheme.unknown', () => ({ owner: slot.owner, tokenType }));
+  if (!isRegistered(issued.tokenType)) diagnostics.emit('scheme.unknown', () => ({ owner: slot.owner }));
   const differenceMs = clockDifferenceMs(issued, now);
   if (differenceMs !== 0) diagnostics.emit('clock.differs', () => ({ differenceMs }));
   const life = lifeIn(settings, slot, issued, now);

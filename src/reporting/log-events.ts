@@ -53,7 +53,7 @@ export const LOG_EVENTS = Object.freeze({
     'warn',
     'the token lifetime is unknown: set an expiry policy (docs/expiry.md)',
   ),
-  'scheme.unknown': logLine<'owner' | 'tokenType'>(
+  'scheme.unknown': logLine<'owner'>(
     'warn',
     'the token type is not a registered authentication scheme: the token is sent as Bearer',
   ),

@@ -36,19 +36,6 @@ function answer(status: number, body?: nock.Body, headers?: nock.ReplyHeaders): 
   nock(BASE_URL).post('/auth/v1/token').reply(status, body, headers);
 }
 
-it('a secret that only the shape knows is found in the answer of the service too', async () => {
-  const tokenRequest: TokenRequestShape = () => ({ body: JSON.stringify({ key: 'looked-up-secret' }) });
-  answer(401, { error: 'invalid_client', error_description: 'no client with looked-up-secret' });
-  const error = await errorOf(endpoint({ tokenRequest }).requestToken('the key'));
-  expect(error).toMatchObject({ oauthError: 'invalid_client', errorDescription: undefined });
-  answer(401, { error: 'invalid_client', error_description: 'no such client' });
-  const told = await errorOf(endpoint({ tokenRequest }).requestToken('the key'));
-  expect(told).toMatchObject({
-    errorDescription: 'no such client',
-    message: 'the token endpoint responded with 401 (invalid_client)',
-  });
-});
-
 describe('the request', () => {
   it('is that of the specification: one POST of four fields as JSON', async () => {
     let seen: { body: unknown; headers: Record<string, unknown> } | undefined;

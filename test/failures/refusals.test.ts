@@ -25,10 +25,17 @@ it('an error of ours that a source threw stays what it is, but is the owner’s 
   expect(OwnerTokenError.escalationOf(error)).toEqual({ scope: 'endpoint', isGiven: false });
 });
 
-it('what a source threw has the access key redacted in its description too', () => {
-  const thrown = new OwnerTokenError('owner_refused', 'no', { errorDescription: 'no key-12 here' });
-  const error = toOwnerTokenError(thrown, 'owner_a', 'key-12', now);
-  expect(error.errorDescription).toBe('no [access key] here');
+it.each(['tenant_suspended', 'invalid_client', undefined])(
+  'what a source threw keeps its OAuth code %s',
+  (oauthError) => {
+    const thrown = new OwnerTokenError('owner_refused', 'no', { oauthError });
+    expect(toOwnerTokenError(thrown, 'owner_a', 'the key', now).oauthError).toBe(oauthError);
+  },
+);
+
+it('what a source threw loses an OAuth code that repeats part of the access key', () => {
+  const thrown = new OwnerTokenError('owner_refused', 'no', { oauthError: 'no_fridge_door_here' });
+  expect(toOwnerTokenError(thrown, 'owner_a', 'FRIDGE-door-7', now).oauthError).toBeUndefined();
 });
 
 it('what a source threw has every occurrence of the access key redacted in its message', () => {

@@ -101,7 +101,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
   });
 });
 
-/** Calls an API that knows one scheme, with a token of this type. Returns the status, and the lines at warn. */
+/** Calls an API that knows one scheme, with a token of this type. Returns the status, and how many warnings there were. */
 async function callWithTokenType(type: unknown, scheme: string) {
   const warned: Record<string, unknown>[] = [];
   await using api = await ResourceService.start(({ path, headers }, response) => {
@@ -117,31 +117,24 @@ async function callWithTokenType(type: unknown, scheme: string) {
   const response = await registry.ownerFetch('owner')(`${api.origin}/x`);
   await registry.ownerFetch('another')(`${api.origin}/x`);
   const about = warned.filter((fields) => fields['owner_token.event'] === 'scheme.unknown');
-  return { status: response.status, named: about.map((fields) => fields['owner_token.token_type']) };
+  return { status: response.status, warnings: about.length };
 }
 
 describe('a token type', () => {
   it.each(['BearerToken', 'Bearer ', 'urn:ietf:params:oauth:token-type:access_token'])(
-    'that is no scheme is presented as Bearer, with one warning that names it: %j',
+    'that is no scheme is presented as Bearer, with one warning: %j',
     async (type) => {
-      expect(await callWithTokenType(type, 'Bearer')).toEqual({ status: 200, named: [type] });
+      expect(await callWithTokenType(type, 'Bearer')).toEqual({ status: 200, warnings: 1 });
     },
   );
 
   it.each(['bearer', '', null, ['Bearer']])('of %j is presented as Bearer, without a warning', async (type) => {
-    expect(await callWithTokenType(type, 'Bearer')).toEqual({ status: 200, named: [] });
+    expect(await callWithTokenType(type, 'Bearer')).toEqual({ status: 200, warnings: 0 });
   });
 
   it('that is a registered scheme is presented as it is', async () => {
-    expect(await callWithTokenType('DPoP', 'DPoP')).toEqual({ status: 200, named: [] });
+    expect(await callWithTokenType('DPoP', 'DPoP')).toEqual({ status: 200, warnings: 0 });
   });
-
-  it.each([CREDENTIALS.clientSecret, `my ${CREDENTIALS.clientSecret}`, 'dGhlLXNlY3JldA'])(
-    'that repeats a secret is not named: %s',
-    async (type) => {
-      expect(await callWithTokenType(type, 'Bearer')).toEqual({ status: 200, named: [] });
-    },
-  );
 });
 
 describe('a credential with a line break or blank around it', () => {

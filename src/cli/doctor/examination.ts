@@ -207,8 +207,7 @@ export class Examination {
   async #refusal(error: OwnerTokenError): Promise<Result> {
     const { code, failureScope, status, oauthError, retryAfterMs, cause } = error;
     const service = this.#service as TokenService;
-    const { errorDescription } = service;
-    const facts = { code, failureScope, status, oauthError, errorDescription, retryAfterMs, cause: cause?.code };
+    const facts = { code, failureScope, status, oauthError, retryAfterMs, cause: cause?.code };
     const causeText = cause?.code ? `, cause ${cause.code}` : '';
     const diagnosis = await service.diagnose(error, this.#signal);
     const hint =

@@ -1,5 +1,5 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { RequestListener, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -442,32 +442,14 @@ describe('the doctor', () => {
   });
 });
 
-describe('the words of the service', () => {
-  const refusing = (error_description: string) => (request: IncomingMessage, response: ServerResponse) => {
-    response.writeHead(400).end(JSON.stringify({ error: 'invalid_grant', error_description, path: request.url }));
-  };
-
-  it('are shown', async () => {
-    const { of, out } = await examineService(refusing('The contract of this tenant has ended.'));
-    expect(of('token')?.advice).toMatch(
-      /^The service says: "The contract of this tenant has ended\." The service accepts/,
-    );
-    expect(of('token')?.facts?.errorDescription).toBe('The contract of this tenant has ended.');
-    expect(out).not.toContain('\u001b');
+it('the words of the service are not shown', async () => {
+  const { of, out } = await examineService((_, response: ServerResponse) => {
+    response
+      .writeHead(400)
+      .end(JSON.stringify({ error: 'invalid_grant', error_description: 'The contract has ended.' }));
   });
-
-  it.each(
-    Object.values(CANARIES).flatMap((secret) => [
-      secret,
-      Buffer.from(secret).toString('base64'),
-      Buffer.from(secret).toString('hex'),
-      [...secret].join('\n'),
-    ]),
-  )('are not shown if they repeat %j', async (echo) => {
-    const { of, out } = await examineService(refusing(`there is no ${echo} here`));
-    expect(of('token')?.advice).not.toContain('The service says');
-    expect(out).not.toContain(JSON.stringify(echo).slice(1, -1));
-  });
+  expect(of('token')?.advice).toMatch(/^The service accepts/);
+  expect(out).not.toContain('contract');
 });
 
 describe('the owner of the token', () => {

@@ -37,16 +37,17 @@ export const retryAfters = targetOf(
   async (text) => {
     const clock = new ManualClock();
     const ms = retryAfterMsOf({ retryAfter: text }, clock.now());
-    must(ms === undefined || (ms >= 0 && ms <= Number.MAX_SAFE_INTEGER), `${ms} ms`);
+    must(ms === undefined || (ms > 0 && ms <= Number.MAX_SAFE_INTEGER), `${ms} ms`);
     const seconds = /^\s*(\d+)\s*$/.exec(text)?.[1];
     // A number close to the present is a date in Unix time.
     const isUnixTime = Math.abs(Number(seconds) - clock.now() / 1_000) < 100_000;
     if (seconds !== undefined && !isUnixTime) {
-      must(ms === Math.min(Number(seconds) * 1_000, Number.MAX_SAFE_INTEGER), `${seconds} seconds are ${ms} ms`);
+      const wantedMs = Math.min(Number(seconds) * 1_000, Number.MAX_SAFE_INTEGER);
+      must((ms ?? 0) === wantedMs, `${seconds} seconds are ${ms} ms`);
     }
     const date = new Date(text);
     if (!Number.isNaN(date.getTime()) && date.toUTCString() === text) {
-      must(ms === Math.max(0, date.getTime() - clock.now()), `${text} is ${ms} ms ahead`);
+      must((ms ?? 0) === Math.max(0, date.getTime() - clock.now()), `${text} is ${ms} ms ahead`);
     }
     const retryAfterMs = ms === undefined ? {} : { retryAfterMs: ms };
     const source = new ScriptedSource((call) => call.fail(new OwnerTokenError('rate_limited', 'wait', retryAfterMs)));
