@@ -59,12 +59,11 @@ const NO_FIELDS: TokenFields = Object.freeze(Object.create(null));
  */
 abstract class TokenSecret {
   abstract readonly tokenType: string;
-  readonly #value: string;
-  readonly #response: TokenFields;
+  /** The token itself, together with the fields of its response if it has any: few have, and a field costs memory in each. */
+  readonly #secret: string | { readonly value: string; readonly response: TokenFields };
 
-  constructor(value: string, response = NO_FIELDS) {
-    this.#value = value;
-    this.#response = response;
+  constructor(value: string, response?: TokenFields) {
+    this.#secret = response ? { value, response } : value;
   }
 
   static {
@@ -73,12 +72,12 @@ abstract class TokenSecret {
 
   /** The token itself: a secret. */
   get value(): string {
-    return this.#value;
+    return typeof this.#secret === 'string' ? this.#secret : this.#secret.value;
   }
 
   /** `${tokenType} ${value}`, for an `Authorization` header: a secret. */
   get authorization(): string {
-    return `${this.tokenType} ${this.#value}`;
+    return `${this.tokenType} ${this.value}`;
   }
 
   /**
@@ -86,7 +85,7 @@ abstract class TokenSecret {
    * printed.
    */
   get response(): TokenFields {
-    return this.#response;
+    return typeof this.#secret === 'string' ? NO_FIELDS : this.#secret.response;
   }
 }
 
@@ -141,8 +140,9 @@ export class AccessToken extends TokenSecret {
         return BASE_MS + this.#expiresAt;
       },
     }),
-    // A function, which cannot be cloned, keeps `structuredClone` from returning a token without its secret.
-    toString: { value: AccessToken.prototype.toString, enumerable: true },
+    // A function, which cannot be cloned, keeps `structuredClone` from returning a token without its secret. By an accessor, which
+    // takes no memory in each token.
+    toString: { get: () => AccessToken.prototype.toString, enumerable: true },
   });
 
   static {
