@@ -149,7 +149,7 @@ export default defineConfig({
     // Coverage of the core by all unit tests (`npm run coverage`). CI measures it while it runs them for the README.
     coverage: {
       enabled: process.env.COVERAGE === '1',
-      include: ['src/*.ts', 'src/{calling,endpoint,expiry,failures,registry}/*.ts'],
+      include: ['src/*.ts', 'src/{calling,endpoint,expiry,failures,registry}/**/*.ts'],
       exclude: ['src/index.ts', 'src/reporting/channel-messages.ts', '**/*-types.ts'], // They have exports or types only.
       reporter: ['text', 'html'],
       thresholds: { statements: 100, branches: 100, functions: 100 },

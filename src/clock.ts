@@ -90,7 +90,7 @@ export class Time {
   /** {@link startTimer} on this clock. */
   readonly startTimer: (fn: () => void, ms: number) => Timer;
   /** {@link startLimit} on this clock. */
-  readonly startLimit: (fn: OnLimit, ms: number) => Timer;
+  readonly startLimit: (fn: OnLimit, ms: number) => () => void;
   readonly #clock: Clock | undefined;
   /** The last instant's. */
   #wallMs = Number.NaN;
@@ -169,7 +169,7 @@ export type Timer = NodeJS.Timeout | (() => void);
  * timers if it has none.
  */
 export function startTimer(clock: Clock | undefined, fn: () => void, ms: number): Timer {
-  return property(clock, 'setTimeout')
+  return clock && property(clock, 'setTimeout')
     ? (clock as Required<Clock>).setTimeout(fn, ms)
     : setTimeout(fn, Math.min(ms, MAX_TIMER_MS));
 }
@@ -211,11 +211,12 @@ type OnLimit = (hasStoodStill: boolean, isLate: boolean) => void;
  * @returns a function that cancels it, even while the event loop reads.
  */
 export function startLimit(clock: Clock = systemClock, fn: OnLimit, ms: number): () => void {
-  const started = { wallMs: clock.now(), monotonicMs: clock.monotonic() };
+  const startedWallMs = clock.now();
+  const startedMs = clock.monotonic();
   let isCancelled = false;
   const onTime = async () => {
     const firedMs = clock.monotonic();
-    const tookMs = Math.max(clock.now() - started.wallMs, firedMs - started.monotonicMs);
+    const tookMs = Math.max(clock.now() - startedWallMs, firedMs - startedMs);
     const isLate = tookMs - ms > MAX_READING_ERROR_MS;
     const maxTurns = isLate ? TURNS.late : TURNS.min;
     const hasTime = (turn: number) => turn < TURNS.min || clock.monotonic() - firedMs < TURNS.maxMs;
@@ -250,7 +251,7 @@ export function nextTurn(): Promise<void> {
 export const SLICE = 64;
 
 /** Handles all items, a slice in each turn of the event loop; the first slice at once. */
-export function inSlices<T>(items: Iterable<T>, handle: (item: T) => void, whenDone = () => {}): void {
+export function inSlices<T>(items: Iterable<T>, handle: (item: T) => void, whenDone: () => void): void {
   const iterator = items[Symbol.iterator]();
   const nextSlice = () => {
     for (let left = SLICE; left > 0; left--) {

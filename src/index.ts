@@ -34,9 +34,10 @@ export {
   jwtExp,
   untilRejected,
 } from './expiry/policies.ts';
-export type { PaceStat } from './failures/pace.ts';
+export type { PaceStat } from './failures/limiter.ts';
 export type { PauseRange, PauseRanges } from './failures/pauses.ts';
 export type { OwnerTokenRegistryOptions } from './registry/options.ts';
+export type { Phase } from './registry/owners/slot.ts';
 export { OwnerTokenRegistry } from './registry/registry.ts';
 export type {
   KnownOwner,
@@ -45,7 +46,6 @@ export type {
   OwnerState,
   OwnersOptions,
 } from './registry/reports.ts';
-export type { Phase } from './registry/slot.ts';
 export type { PauseStat, PauseStats, RegistryStats } from './registry/stats.ts';
 export type { WarmUpFailure, WarmUpOptions, WarmUpReport } from './registry/warm-up.ts';
 export type {

@@ -76,7 +76,7 @@ export interface TokenRequest {
   readonly rejected?: AccessToken;
   /**
    * The lifetime in milliseconds that the registry's expiry policy gives this token, for sources that store. Throws for a token
-   * that was issued to another owner a moment ago, until a second request brings the same one: do not store it.
+   * that was issued to another owner a moment ago, unless it is the answer to a second request: do not store it.
    */
   lifetimeMs(issued: IssuedToken): number;
   /**

@@ -4,9 +4,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { OwnerTokenError, OwnerTokenRegistry, type TokenSource } from '../src/index.ts';
-import { OwnerTable } from '../src/registry/owner-table.ts';
-import { Requests } from '../src/registry/requests.ts';
-import { Scheduler } from '../src/registry/scheduler.ts';
+import { OwnerTable } from '../src/registry/owners/owner-table.ts';
+import { Requests } from '../src/registry/requests/requests.ts';
+import { Scheduler } from '../src/registry/requests/scheduler.ts';
 import { noRedis } from './helpers/redis-server.ts';
 import { ROOT } from './helpers/source-files.ts';
 import { type Message, TracedFleet } from './helpers/traced-fleet.ts';
@@ -14,8 +14,8 @@ import { type Message, TracedFleet } from './helpers/traced-fleet.ts';
 /** The calls of a miss, in order, as the picture names them: receiver and function. */
 const trace = vi.hoisted((): string[] => []);
 
-vi.mock('../src/registry/slot.ts', async (importOriginal) => {
-  const slot = await importOriginal<typeof import('../src/registry/slot.ts')>();
+vi.mock('../src/registry/owners/slot.ts', async (importOriginal) => {
+  const slot = await importOriginal<typeof import('../src/registry/owners/slot.ts')>();
   const decide: typeof slot.decide = (...args) => {
     trace.push('registry.ts decide');
     return slot.decide(...args);
@@ -59,10 +59,10 @@ function traceMethod(
 }
 
 async function tracedWalk(source: TokenSource): Promise<string[]> {
-  traceMethod(Requests.prototype, 'begin', 'requests.ts begin');
+  traceMethod(Requests.prototype, 'request', 'requests.ts request');
   traceMethod(Scheduler.prototype, 'enqueue', 'scheduler.ts enqueue');
   traceMethod(Scheduler.prototype, 'step', 'scheduler.ts step', isOutcome);
-  traceMethod(OwnerTable.prototype, 'store', 'requests.ts store');
+  traceMethod(OwnerTable.prototype, 'store', 'lifecycle.ts store');
   trace.length = 0;
   await using registry = new OwnerTokenRegistry({ source });
   await registry.getToken('owner').catch(() => {});

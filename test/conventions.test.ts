@@ -26,7 +26,26 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   expiry: ['root', 'errors'],
   endpoint: ['root', 'errors'],
   calling: ['root', 'errors'],
-  registry: ['root', 'errors', 'reporting', 'failures', 'expiry', 'calling'],
+  registry: ['root', 'errors', 'reporting', 'failures', 'expiry', 'calling', 'registry/owners', 'registry/requests'],
+  'registry/owners': [
+    'root',
+    'errors',
+    'reporting',
+    'failures',
+    'expiry',
+    'registry/async-context',
+    '~registry',
+    '~registry/requests',
+  ],
+  'registry/requests': [
+    'root',
+    'errors',
+    'reporting',
+    'failures',
+    'registry/owners',
+    'registry/async-context',
+    '~registry',
+  ],
   redis: ['root', 'errors', 'reporting', 'expiry'],
   otel: ['option-check', '~reporting', '~registry', '~redis'],
   adapters: ['~root', '~errors', '~calling', 'calling/printing', 'calling/leaving'],
@@ -49,7 +68,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
 /** The runtime dependencies, and the only files that may import them. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
-  'lru-cache': ['registry/owner-table.ts', 'registry/slot-cache.ts', 'expiry/learned-lifetime.ts'],
+  'lru-cache': ['registry/owners/owner-table.ts', 'registry/owners/slot-cache.ts', 'expiry/learned-lifetime.ts'],
   'p-limit': ['registry/warm-up.ts'],
   // Optional peers.
   '@opentelemetry/api': ['otel/instrument.ts', 'otel/spans.ts'],
@@ -123,8 +142,8 @@ describe('folders', () => {
 });
 
 describe('files', () => {
-  it('of src have at most 363 lines', () => {
-    expect(source.filter(({ lines }) => lines > 363).map(({ path, lines }) => `${path}: ${lines}`)).toEqual([]);
+  it('of src have at most 350 lines', () => {
+    expect(source.filter(({ lines }) => lines > 350).map(({ path, lines }) => `${path}: ${lines}`)).toEqual([]);
   });
 
   it('keep no module state', () => {

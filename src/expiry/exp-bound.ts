@@ -16,13 +16,7 @@
 
 import type { IssuedToken } from '../token-source.ts';
 import { jwtTimes } from './jwt-times.ts';
-import {
-  type AssessedLifetime,
-  assessLifetime,
-  DEFAULT_LIFETIME_MS,
-  type ExpiryPolicy,
-  lifetimeUntil,
-} from './lifetime.ts';
+import { type AssessedLifetime, assessLifetime, type ExpiryPolicy, lifetimeUntil } from './lifetime.ts';
 
 const SECOND_MS = 1_000;
 
@@ -43,40 +37,34 @@ export function msUntilExp({ token, serviceTimeMs }: IssuedToken): number | unde
 
 /** The lifetime of a token by everything known about it. */
 export interface Life extends AssessedLifetime {
-  /** How many times in a row the owner's token was in its last moment; undefined if none has ever stated how long it lives. */
-  readonly lastMoments: number | undefined;
+  /** Whether the token stated how long it lives, be it a last moment. */
+  readonly isStated: boolean;
   /** Whether `exp` bounds nothing, because the service's time is another machine's. */
   readonly isExpIgnored: boolean;
 }
 
-/** How long a token in its last moment is held. Twice as long each time in a row, up to {@link DEFAULT_LIFETIME_MS}. */
-const LAST_MOMENT_MS = 10;
+/** How long a token in its last moment is held. */
+const LAST_MOMENT_MS = 1_000;
 
 /**
  * The lifetime of a token: what the policy states, but no longer than its `exp` allows. A service that caches an owner's token
- * returns it with the whole seconds left: 0 in the last one. So once an owner has had a positive lifetime, a stated 0 or less
- * is a last moment, and so is the second of `exp`: the token is held only briefly.
+ * returns it with the whole seconds left: 0 in the last one. So the second of `exp` is a last moment, and so is a stated 0 or less
+ * once the owner's tokens state how long they live.
  *
- * @param before last moments in a row so far.
+ * @param wasStated {@link Life.isStated} of the owner's last token.
  * @param tookMs milliseconds since its request.
  */
-export function lifeOf(policy: ExpiryPolicy, issued: IssuedToken, before: number | undefined, tookMs: number): Life {
-  const stated = assessLifetime(policy.lifetimeMs(issued));
-  const { problem, lifetimeMs } = stated;
-  const leftMs = overridesExp(policy, issued, lifetimeMs) ? undefined : msUntilExp(issued);
-  if (leftMs === 0 || (problem === 'not_positive' && before !== undefined)) {
-    // Counts from the arrival: counted from the request, the token would have ended by then. After a slow answer it has ended.
-    const fromMs = tookMs <= SECOND_MS ? tookMs : 0;
-    const momentMs = lifetimeUntil(fromMs + LAST_MOMENT_MS * 2 ** (before ?? 0));
-    const lastMoments = (before ?? 0) + 1;
-    return { lifetimeMs: Math.min(momentMs, lifetimeMs, DEFAULT_LIFETIME_MS), lastMoments, isExpIgnored: false };
+export function lifeOf(policy: ExpiryPolicy, issued: IssuedToken, wasStated: boolean, tookMs: number): Life {
+  const { problem, lifetimeMs, refreshAfterMs } = assessLifetime(policy.lifetimeMs(issued));
+  const byExpMs = msUntilExp(issued);
+  const leftMs = byExpMs !== undefined && overridesExp(policy, issued, lifetimeMs) ? undefined : byExpMs;
+  if (leftMs === 0 || (problem === 'not_positive' && wasStated)) {
+    // Counts from the arrival: counted from the request, the token would have ended by then.
+    const mostMs = lifetimeUntil(tookMs + LAST_MOMENT_MS);
+    return { lifetimeMs: Math.min(lifetimeMs, mostMs), isStated: true, isExpIgnored: false };
   }
-  return {
-    ...stated,
-    lifetimeMs: Math.min(lifetimeMs, lifetimeUntil(leftMs ?? Infinity)),
-    lastMoments: problem && before === undefined ? undefined : 0,
-    isExpIgnored: leftMs === Infinity,
-  };
+  const boundMs = leftMs === undefined ? lifetimeMs : Math.min(lifetimeMs, lifetimeUntil(leftMs));
+  return { lifetimeMs: boundMs, refreshAfterMs, problem, isStated: !problem, isExpIgnored: leftMs === Infinity };
 }
 
 const OVERRIDES_EXP = Symbol('overrides exp');

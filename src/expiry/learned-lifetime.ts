@@ -1,15 +1,16 @@
 /**
- * Learns the token lifetime, which the service does not document, from the tokens of all owners that are accepted and rejected.
+ * Learns the token lifetime, which the service does not document, from the ages at which the API accepts and rejects the tokens of
+ * all owners.
  *
- * A token accepted beyond the estimate raises it to that age. Tokens are refreshed before the estimate, so some, the explorers,
- * get twice as long; more rarely each time that one ended beyond the estimate, since that costs a call that has to be repeated; and
- * longer while no token is accepted in the second half of the estimate, because calls may come too rarely to find one alive there.
+ * **Raising the estimate.** A token that is accepted beyond the estimate raises it to that age. Since tokens are refreshed before the
+ * estimate, some, the explorers, get twice the lifetime. They become rarer with each one that ends beyond the estimate, since that
+ * costs a repeated call. They get longer while no token is accepted in the second half of the estimate, because calls may come too
+ * rarely to find one alive there.
  *
- * A rejection may be a revocation, and some owners may differ from the others, also ever new ones. So a token that ends before the
- * estimate is only a strike against it, of which each owner has one, until a token of its own is accepted in the second half of the
- * estimate. The estimate is lowered to the highest age at which one of the tokens behind the strikes had been accepted; but only if
- * there are three strikes (fewer if there are fewer owners), and three for each owner whose token was accepted beyond that age,
- * counting those that called lately.
+ * **Lowering it.** A rejection may be a revocation, and some owners may differ from the others. So a token that ends before the
+ * estimate is only a strike. An owner has at most one, until a token of its own is accepted in the second half of the estimate. It
+ * takes three strikes (fewer if there are fewer owners), and three for each recent owner whose token was accepted at a higher age than
+ * those behind the strikes. Then the estimate falls to the highest age at which one of those had been accepted.
  */
 
 import { LRUCache } from 'lru-cache';
@@ -47,15 +48,15 @@ export interface LearnedLifetime extends ExpiryPolicy {
   lifetimeMs(issued: IssuedToken): number;
   accepted(age: TokenAge): void;
   rejected(age: TokenAge): void;
-  /** How long tokens live, as far as is known. */
+  /** The estimated lifetime of tokens. */
   readonly estimateMs: number;
 }
 
-/** So many strikes lower the estimate, and so many for each owner that contradicts. */
+/** This many strikes lower the estimate; if owners contradict, this many for each of them. */
 const STRIKES_TO_LOWER = 3;
-/** Owners count if one of so many last reports was theirs. */
+/** Only the owners of this many last reports count. */
 const LATELY = 256;
-/** One in this many tokens is an explorer: at first, and at least. And after how many without a success they get longer. */
+/** One token in this many is an explorer, at first and at the least; and after how many without a success they get longer. */
 const EXPLORERS = { atFirst: 4, fewest: 1_024, toLengthen: 8 } as const;
 /** The most owners whose token is tracked, and tokens whose lifetime is remembered. */
 const MAX_TRACKED = 10_000;

@@ -83,7 +83,7 @@ const MIN_REFRESH_AFTER_MS = 1000;
 /** What the registry makes of a policy's statement. */
 export interface AssessedLifetime extends StatedLifetime {
   /** Why {@link DEFAULT_LIFETIME_MS} is used instead of what was stated. */
-  readonly problem?: LifetimeProblem;
+  readonly problem?: LifetimeProblem | undefined;
 }
 
 /**
@@ -122,13 +122,6 @@ const MAX_MARGIN_MS = 10_000;
 export function lifetimeUntil(endMs: number): number {
   return Math.min(endMs / (1 - MARGIN_SHARE), endMs + MAX_MARGIN_MS);
 }
-
-/** Whether a token ends later than another one by more than a margin. */
-export function outlives({ expiresAtMs }: Expiring, other: Expiring): boolean {
-  return expiresAtMs > other.expiresAtMs + MAX_MARGIN_MS + 1_000;
-}
-
-type Expiring = { readonly expiresAtMs: number };
 
 /**
  * Turns a lifetime into the instants that a token carries; for an infinite lifetime without a hint, both are infinite.

@@ -3,8 +3,8 @@
  *
  * | scope | after | pause: base, cap |
  * |---|---|---|
- * | owner | a failure that concerns the owner or the client | `pauses.owner`: 1 s, 5 min |
- * | owner | a failure that concerns the endpoint | 0.1 s, up to the cap of `pauses.endpoint`: 30 s |
+ * | owner | the client is refused, and not for this owner alone; or a failure of the endpoint | 0.1 s, up to the cap of that scope: 30 s |
+ * | owner | any other failure, including an exception of the source | `pauses.owner`: 1 s, 5 min |
  * | client | failed canaries | `pauses.client`: 0.5 s, 30 s |
  * | endpoint | failed canaries | `pauses.endpoint`: 0.5 s, 30 s |
  *
@@ -61,11 +61,17 @@ export interface Pause {
   readonly retryAtMonotonicMs: number;
 }
 
+/** The pause of an owner. */
+export interface OwnerPause extends Pause {
+  /** The number of the first request in that row. */
+  readonly firstNumber: number;
+}
+
 /** The base of an owner's pause after a usually transient failure, and roughly the delay of a retry. */
 export const TRANSIENT_BASE_MS = 100;
 /** The longest that a `Retry-After` stops all owners, and that an owner's first one stops the owner. */
 const LONGEST_OBEYED_MS = 60_000;
-/** After how long a larger room or a lower rate that did not help is tried again. */
+/** After how long a higher concurrency limit that made answers slower is tried again. */
 export const TRY_AGAIN: PauseRange = { baseMs: 5_000, capMs: 300_000 };
 /** The least pause after a failed refresh, or this share of the token's remaining life if that is less. */
 const REFRESH_AGAIN = { afterMs: 10_000, ofLife: 1 / 3 } as const;
@@ -77,27 +83,28 @@ export interface RequestFailure {
   readonly count: number;
   /** How much longer the owner has a usable token. */
   readonly leftMs: number;
+  /** Whether only this owner is refused: another got a token since the first failure, and none got one lately after such a refusal. */
+  readonly isAlone: boolean;
 }
 
 /** The pause of an owner. */
-export function ownerPause(
-  { error, count, leftMs }: RequestFailure,
-  ranges: PauseRanges,
-  nowMs: number,
-  jitter: number,
-): Pause {
-  const askedMs =
-    error.retryAfterMs && Math.min(error.retryAfterMs, count === 1 ? LONGEST_OBEYED_MS : error.retryAfterMs);
-  const drawnMs = jitteredLength(count, ownerRange(error, ranges), jitter);
+export function ownerPause(failure: RequestFailure, ranges: PauseRanges, nowMs: number, jitter: number): Pause {
+  const { error, count, leftMs } = failure;
+  const { retryAfterMs = 0 } = error;
+  const askedMs = count === 1 ? Math.min(retryAfterMs, LONGEST_OBEYED_MS) : retryAfterMs;
+  const drawnMs = jitteredLength(count, ownerRange(failure, ranges), jitter);
   const refreshAgainMs = Math.min(REFRESH_AGAIN.afterMs, REFRESH_AGAIN.ofLife * leftMs);
-  return { error, count, retryAtMonotonicMs: nowMs + (askedMs ?? Math.max(drawnMs, refreshAgainMs)) };
+  return { error, count, retryAtMonotonicMs: nowMs + (askedMs || Math.max(drawnMs, refreshAgainMs)) };
 }
 
-function ownerRange(error: OwnerTokenError, { owner, endpoint }: PauseRanges): PauseRange {
-  if (OwnerTokenError.escalationOf(error).scope !== 'endpoint') return owner;
+/** What concerns the client or the endpoint is often over soon; an unknown refusal, or one of an owner alone, may be its own. */
+function ownerRange({ error, isAlone }: RequestFailure, ranges: PauseRanges): PauseRange {
+  const { baseMs, capMs } = ranges.owner;
+  const { scope } = OwnerTokenError.escalationOf(error);
+  if (scope === 'owner' || (scope === 'client' && (isAlone || error.code !== 'client_refused'))) return ranges.owner;
   return {
-    baseMs: Math.min(owner.baseMs, TRANSIENT_BASE_MS),
-    capMs: Math.min(owner.capMs, Math.max(owner.baseMs, endpoint.capMs)),
+    baseMs: Math.min(baseMs, TRANSIENT_BASE_MS),
+    capMs: Math.min(capMs, Math.max(baseMs, ranges[scope].capMs)),
   };
 }
 
@@ -105,22 +112,18 @@ function ownerRange(error: OwnerTokenError, { owner, endpoint }: PauseRanges): P
  * The pause of a circuit.
  *
  * @param count failed trials in a row, this one included.
- * @param isProven whether the service has ever issued a token. Until then, perhaps only owners that always fail have called,
- * so the endpoint's pause stays at twice its base.
  */
 export function circuitPause(
   scope: WiderScope,
   failure: OwnerTokenError,
   count: number,
-  isProven: boolean,
-  ranges: PauseRanges,
+  range: PauseRange,
   nowMs: number,
   jitter: number,
 ): Pause {
   const error = OwnerTokenError.restated(failure, { failureScope: scope });
   const obeyedMs = Math.min(failure.retryAfterMs ?? 0, LONGEST_OBEYED_MS);
-  const unproven = scope === 'endpoint' ? Math.min(count, 2) : count;
-  const drawnMs = jitteredLength(isProven ? Math.ceil(count / 2) : unproven, ranges[scope], jitter);
+  const drawnMs = jitteredLength(Math.ceil(count / 2), range, jitter);
   return { error, count, retryAtMonotonicMs: nowMs + Math.max(obeyedMs, drawnMs) };
 }
 

@@ -4,53 +4,57 @@
  * random number or does I/O.
  *
  * - **Blame** (`blame.ts`): whether a failure pauses its owner, or opens the circuit of the client or the endpoint.
- * - **Pace** (`pace.ts`): the rate at which requests are sent.
- * - **Room** (`room.ts`): how many requests may run at once. A request that takes far longer than usual gives its place to
- *   another one; before any latency is known, none does.
- * - **Retries**: a request is retried after a first failure that may be transient: once, or a few times for a 429 or 503
- *   while a learned rate limits requests. Each retry costs ten issued tokens. Nothing is retried while the circuit is open.
+ * - **Limiter** (`limiter.ts`): how many requests run at once, and how many are sent a second. A request that takes far longer
+ *   than usual gives its place to another one; before any latency is known, only while a circuit is open.
+ * - **Retries**: a request is retried once, after a first failure that may be transient. Each retry costs ten issued tokens.
+ *   Nothing is retried while the circuit is open.
  */
 
 import { type FailureScope, OwnerTokenError } from '../errors/owner-token-error.ts';
-import { type BlameEvent, reduceBlame } from './blame.ts';
-import { type Blame, circuitOf, initialBlame } from './blame-state.ts';
-import {
-  hasLearnedRate,
-  initialPace,
-  type Pace,
-  paceFailed,
-  paceForgotten,
-  paceIssued,
-  paceRestarted,
-  paceSent,
-} from './pace.ts';
-import { ownerPause, type Pause, type PauseRanges, TRANSIENT_BASE_MS } from './pauses.ts';
-import { type Answered, initialRoom, type Room, roomAnswered } from './room.ts';
+import { type Blame, type BlameEvent, initialBlame, reduceBlame } from './blame.ts';
+import { initialLimiter, type Limiter, limiterFailed, limiterIssued, limiterReset, limiterSent } from './limiter.ts';
+import { type OwnerPause, ownerPause, type PauseRanges, TRANSIENT_BASE_MS } from './pauses.ts';
 
 /** @typeParam O identifies an owner. */
 export interface Health<O> {
   readonly blame: Blame<O>;
-  readonly pace: Pace;
-  readonly room: Room;
-  /** Moving average of the latency of issued tokens; undefined before the first. */
+  readonly limiter: Limiter;
+  /** Moving averages of the latency of issued tokens, and of those whose request kept its place; undefined before the first. */
   latencyMs: number | undefined;
+  promptMs: number | undefined;
   /** The retry budget, in issued tokens. */
   savedTokens: number;
+}
+
+/** A request that got an answer. */
+interface Answered {
+  readonly tookMs: number;
+  /** How many requests ran, this one included, but no slow ones. */
+  readonly running: number;
 }
 
 /** A failed request. */
 export type FailedEvent<O> = Extract<BlameEvent<O>, { readonly kind: 'failed' }> &
   Answered & {
-    readonly retries: number;
+    /** Whether it was one already. */
+    readonly isRetry: boolean;
     /** Whether its token is wanted, and no cached one will do. */
     readonly isNeeded: boolean;
     /** How much longer the owner has a usable token. */
     readonly leftMs: number;
+    /** The number of the first of its owner's failed requests in a row. */
+    readonly firstNumber: number;
   };
 
 export type HealthEvent<O> =
-  | { readonly kind: 'sent'; readonly number: number }
-  | (Extract<BlameEvent<O>, { readonly kind: 'succeeded' }> & Answered)
+  | { readonly kind: 'sent' }
+  | (Extract<BlameEvent<O>, { readonly kind: 'succeeded' }> &
+      Answered & {
+        /** Whether it took so long that it gave its place to another one. */
+        readonly isSlow: boolean;
+        /** When the owner's request before this one got a 503, if it did. */
+        readonly unavailableMs: number | undefined;
+      })
   | FailedEvent<O>
   | Exclude<BlameEvent<O>, { readonly kind: 'succeeded' | 'failed' }>;
 
@@ -72,7 +76,7 @@ interface Retry {
 export interface Attribution {
   readonly retryDelayMs: undefined;
   readonly scope: FailureScope;
-  readonly ownerPause: Pause | undefined;
+  readonly ownerPause: OwnerPause | undefined;
 }
 
 /** Shared, because there are many events. */
@@ -85,33 +89,30 @@ const SLOW_LATENCIES = 4;
 const LATENCIES_AVERAGED = 20;
 const TOKENS_PER_RETRY = 10;
 const MOST_SAVED_TOKENS = 100;
-const MAX_PACED_RETRIES = 5;
 
 export function initialHealth<O>(ranges: PauseRanges, concurrency: number, quotaPerSecond?: number): Health<O> {
   return {
     blame: initialBlame(ranges),
-    pace: initialPace(quotaPerSecond),
-    room: initialRoom(concurrency),
+    limiter: initialLimiter(concurrency, quotaPerSecond),
     latencyMs: undefined,
+    promptMs: undefined,
     savedTokens: 0,
   };
 }
 
-/** How long a request may take before it gives its place to another one. */
-export function slowAfterMs({ latencyMs }: Health<unknown>): number {
-  return latencyMs === undefined ? Number.POSITIVE_INFINITY : Math.max(SLOW_MS, SLOW_LATENCIES * latencyMs);
+/** How long a request may take before it gives its place to another one. Before any latency is known, only a circuit limits it. */
+export function slowAfterMs({ blame, promptMs }: Health<unknown>): number {
+  if (promptMs === undefined) return blame.doubt?.circuit ? SLOW_MS : Number.POSITIVE_INFINITY;
+  return Math.max(SLOW_MS, SLOW_LATENCIES * promptMs);
 }
 
 export function reduce<O>(health: Health<O>, event: FailedEvent<O>, nowMs: number): FailureStep;
 export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: number): Step;
 export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: number): Step {
-  const { blame, pace, room } = health;
+  const { blame, limiter } = health;
   switch (event.kind) {
     case 'sent':
-      paceSent(pace, nowMs);
-      // A request that is made once more keeps its number.
-      room.lastSent = Math.max(room.lastSent, event.number);
-      room.firstSentMs ??= nowMs;
+      limiterSent(limiter, nowMs);
       return NOTHING;
     case 'failed':
       return reduceFailure(health, event, nowMs);
@@ -119,10 +120,7 @@ export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: numbe
       noteSuccess(health, event, nowMs);
       break;
     case 'resumed':
-      paceRestarted(pace);
-      break;
-    case 'forgotten':
-      paceForgotten(pace, event.owner);
+      limiterReset(limiter);
       break;
     default: // Concerns the blame alone.
   }
@@ -130,21 +128,18 @@ export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: numbe
 }
 
 function noteSuccess<O>(health: Health<O>, event: Extract<HealthEvent<O>, { kind: 'succeeded' }>, nowMs: number): void {
-  const { blame, pace } = health;
-  // A success during a check shows that the failures before it were the owners' own.
-  if (blame.state.phase === 'checking') pace.busyShare = 0;
-  paceIssued(pace, event.owner, nowMs - event.tookMs, nowMs);
-  const { latencyMs = event.tookMs } = health;
-  health.latencyMs = latencyMs + (event.tookMs - latencyMs) / LATENCIES_AVERAGED;
+  const { tookMs, isSlow } = event;
+  limiterIssued(health.limiter, event, event.unavailableMs, nowMs);
+  const averaged = (ms = tookMs) => ms + (tookMs - ms) / LATENCIES_AVERAGED;
+  health.latencyMs = averaged(health.latencyMs);
+  if (!isSlow) health.promptMs = averaged(health.promptMs);
   health.savedTokens = Math.min(MOST_SAVED_TOKENS, health.savedTokens + 1);
-  roomAnswered(health.room, event, true, nowMs);
 }
 
 function reduceFailure<O>(health: Health<O>, event: FailedEvent<O>, nowMs: number): FailureStep {
   const { blame } = health;
   const askCanary = reduceBlame(blame, event, nowMs);
-  roomAnswered(health.room, event, false, nowMs);
-  paceFailed(health.pace, event.owner, busyStatus(event.error), nowMs - event.tookMs, nowMs);
+  limiterFailed(health.limiter, event, busyStatus(event), nowMs);
   const retryDelayMs = event.isTrial ? undefined : retryDelayOf(health, event);
   if (retryDelayMs !== undefined) {
     health.savedTokens -= TOKENS_PER_RETRY;
@@ -154,47 +149,46 @@ function reduceFailure<O>(health: Health<O>, event: FailedEvent<O>, nowMs: numbe
   return { askCanary, retryDelayMs, scope, ownerPause: pauseOf(blame, event, scope, nowMs) };
 }
 
+/** An owner that has failed this often in a row may have a dead key, so that a 429 is its own. */
+const OWN_AFTER = 2;
+
 /** The status of a response that may mean overload. A 503 with `Retry-After` announces downtime instead. */
-function busyStatus({ status, code, retryAfterMs }: OwnerTokenError): 429 | 503 | undefined {
+function busyStatus({ error, ownerFailures }: FailedEvent<unknown>): 429 | 503 | undefined {
+  const { status, code, retryAfterMs } = error;
+  if (ownerFailures >= OWN_AFTER) return undefined;
   if (code === 'rate_limited') return 429;
   return status === 503 && retryAfterMs === undefined ? 503 : undefined;
 }
 
 /** After how many milliseconds a failed request is retried; undefined if it is not. */
-function retryDelayOf<O>({ blame, pace, savedTokens }: Health<O>, event: FailedEvent<O>): number | undefined {
-  const { error, ownerFailures, retries, isNeeded, tookMs, jitter } = event;
-  if (!isNeeded || ownerFailures > 0 || error.retryAfterMs !== undefined || blame.state.phase === 'open')
-    return undefined;
-  const most = busyStatus(error) && hasLearnedRate(pace) ? MAX_PACED_RETRIES : 1;
-  const isTransient = error.retryable && tookMs <= SLOW_MS;
-  if (!isTransient || retries >= most || savedTokens < TOKENS_PER_RETRY) return undefined;
-  return TRANSIENT_BASE_MS * (0.5 + jitter);
+function retryDelayOf<O>({ blame, savedTokens }: Health<O>, event: FailedEvent<O>): number | undefined {
+  const { error, ownerFailures, isRetry, isNeeded, tookMs, jitter } = event;
+  const isFirst = ownerFailures === 0 && !isRetry;
+  const isTransient = error.retryable && error.retryAfterMs === undefined && tookMs <= SLOW_MS;
+  const mayRetry = isNeeded && isFirst && isTransient && !blame.doubt?.circuit;
+  return mayRetry && savedTokens >= TOKENS_PER_RETRY ? TRANSIENT_BASE_MS * (0.5 + jitter) : undefined;
 }
 
-/** A failure gets the circuit's scope if it opened the circuit, or happened while it was open and may have the same cause. */
-function attributedScope<O>(blame: Blame<O>, event: FailedEvent<O>): FailureScope {
-  const circuit = circuitOf(blame);
-  const { scope, isGiven } = OwnerTokenError.escalationOf(event.error);
-  if (isGiven) return scope;
-  if (scope === 'owner' || !circuit) return 'owner';
-  const isEvidence = event.isTrial || (event.ownerFailures === 0 && event.number > blame.newestSuccess);
-  return isEvidence ? circuit.scope : 'owner';
+/** A failure that may have the same cause as an open circuit gets the circuit's scope. */
+function attributedScope<O>({ doubt }: Blame<O>, { error }: FailedEvent<O>): FailureScope {
+  const { scope, isGiven } = OwnerTokenError.escalationOf(error);
+  return isGiven || scope === 'owner' ? scope : (doubt?.circuit?.scope ?? 'owner');
 }
 
-/** A failure with the circuit's scope does not pause its owner, except before the first success. */
+/**
+ * A failure with the circuit's scope does not pause its owner, with two exceptions: that of a caller's trial does, so that the next
+ * trial is another owner's; and every failure before the first success does, because nothing else holds back a dead key.
+ */
 function pauseOf<O>(
-  { canaries, ranges }: Blame<O>,
-  { error, ownerFailures, isTrial, leftMs, jitter }: FailedEvent<O>,
+  { ranges, canaries, newestSuccess, readmittedAtMs }: Blame<O>,
+  { error, ownerFailures, isTrial, isNeeded, leftMs, firstNumber, jitter }: FailedEvent<O>,
   scope: FailureScope,
   nowMs: number,
-): Pause | undefined {
+): OwnerPause | undefined {
   const concernsOwner = OwnerTokenError.escalationOf(error).scope === 'owner';
-  if (isTrial && !concernsOwner) return undefined;
-  if (scope !== 'owner' && canaries.length > 0) return undefined;
-  const known = scope === 'owner' ? error : OwnerTokenError.restated(error, { failureScope: scope });
-  const failure = { error: known, count: ownerFailures + 1, leftMs };
-  const pause = ownerPause(failure, ranges, nowMs, jitter);
-  if (concernsOwner || canaries.length > 0 || error.retryAfterMs !== undefined) return pause;
-  const latestMs = nowMs + ranges.endpoint.capMs;
-  return { ...pause, retryAtMonotonicMs: Math.min(pause.retryAtMonotonicMs, latestMs) };
+  const isShared = scope !== 'owner' || (isTrial && !concernsOwner);
+  if (isShared && canaries.length > 0 && !(isTrial && isNeeded)) return undefined;
+  // Where only some nodes refuse the client, an owner that they have refused gets a token every now and then.
+  const isAlone = newestSuccess > firstNumber && nowMs - readmittedAtMs > ranges.owner.capMs;
+  return { ...ownerPause({ error, count: ownerFailures + 1, leftMs, isAlone }, ranges, nowMs, jitter), firstNumber };
 }

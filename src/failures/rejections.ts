@@ -7,7 +7,7 @@
  * | state | calls get | a rejection | an accepted call | a newer token arrives |
  * |---|---|---|---|---|
  * | (none) | the token | replacing | (none) | (none) |
- * | replacing | a newer token, or this one if that takes too long | no change | kept, until now | unproven |
+ * | replacing | a newer token, or this one if none can be had | no change | kept, until now | unproven |
  * | unproven | the token | kept, or replacing if it comes late | (none) | (none) |
  * | kept | the token | no change, then replacing after its time | the streak ends | unproven |
  *
@@ -131,12 +131,12 @@ export function afterAcceptance(state: RejectionState, nowMs: number): Rejection
  * @param sentAtMs when its request was sent.
  */
 export function afterArrival(
-  state: RejectionState | undefined,
+  state: RejectionState,
   replaced: AccessToken | undefined,
   sentAtMs: number,
   nowMs: number,
 ): RejectionState | undefined {
-  if (!state || state.kind === 'unproven' || sentAtMs < state.firstRejectedAtMs) return undefined;
+  if (state.kind === 'unproven' || sentAtMs < state.firstRejectedAtMs) return undefined;
   // Within a streak the API is in doubt, not the token.
   const ageMs = state.kind === 'replacing' && !state.streak ? state.ageMs : undefined;
   return {
@@ -145,22 +145,6 @@ export function afterArrival(
     arrivedAtMs: nowMs,
     replaced: replaced && ageMs !== undefined ? { token: replaced, ageMs } : undefined,
   };
-}
-
-/**
- * Since when, and until when, the API is known to reject the owner's tokens in a row; undefined if it is not. A call soon after
- * the time for which a token is kept shows whether it still does.
- */
-export function knownRejection(state: RejectionState | undefined): { sinceMs: number; untilMs: number } | undefined {
-  if (!state?.streak) return undefined;
-  switch (state.kind) {
-    case 'replacing':
-      return { sinceMs: state.firstRejectedAtMs, untilMs: Number.POSITIVE_INFINITY };
-    case 'kept':
-      return { sinceMs: state.firstRejectedAtMs, untilMs: state.untilMs + REJECTED_SOON_MS.withAccept };
-    case 'unproven':
-      return { sinceMs: state.arrivedAtMs, untilMs: state.arrivedAtMs + REJECTED_SOON_MS.withAccept };
-  }
 }
 
 /** An operator wants the next call to request a token, whatever was rejected before. */

@@ -96,7 +96,7 @@ export interface RegistryStatus {
   readonly causes: readonly Cause[];
   /** When the others lose service; absent if all tokens can be renewed. */
   readonly runway?: Runway;
-  /** The rate that limits token requests; absent while none does. */
+  /** The rate limit on token requests; absent while there is none. */
   readonly pace?: NonNullable<RegistryStats['pace']>;
   /** How long a call is queued at most, in milliseconds. */
   readonly longestQueuedMs: number;

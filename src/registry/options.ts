@@ -26,7 +26,7 @@ import { property } from '../own-property.ts';
 import { parseUrl } from '../parse-url.ts';
 import { aLogger, aName, type Level, type Logger } from '../reporting/logger.ts';
 import type { TokenSource } from '../token-source.ts';
-import { Fingerprints } from './fingerprints.ts';
+import { Fingerprints } from './owners/fingerprints.ts';
 
 /**
  * Options of an {@link OwnerTokenRegistry}.
@@ -63,7 +63,7 @@ export interface OwnerTokenRegistryOptions {
   /**
    * A known quota of the service: token requests sent per second, evenly spaced; over 0, up to 1,000,000. The trials of an
    * open circuit do not wait for it. It applies to this registry; for the quota of a fleet, set that of `SharedTokens`.
-   * Default: none; a rate is learned from 429 responses.
+   * Default: none; a rate limit is learned from 429s and 503s.
    */
   requestsPerSecond?: number | undefined;
   /** The most queued requests, 1 to 10,000,000; beyond it `getToken` rejects with `queue_full`. Default: 10,000. */

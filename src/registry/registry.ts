@@ -4,14 +4,10 @@
  */
 
 import { callRules, type OwnerFetch, type OwnerFetchOptions, ownerFetchFor } from '../calling/owner-fetch.ts';
-import { type Instant, settledWithin, type Time } from '../clock.ts';
-import { refusingCircuit } from '../failures/blame-state.ts';
+import type { Instant, Time } from '../clock.ts';
 import { property } from '../own-property.ts';
-import { Diagnostics } from '../reporting/diagnostics.ts';
+import { Diagnostics, lookups } from '../reporting/diagnostics.ts';
 import { AccessToken } from '../token.ts';
-import { CallOutcomes } from './call-outcomes.ts';
-import { type Flight, isLate } from './flight.ts';
-import { LastingTokens } from './lasting-tokens.ts';
 import {
   checkSignal,
   closeTimeoutMs,
@@ -21,7 +17,10 @@ import {
   type RegistrySettings,
   registrySettings,
 } from './options.ts';
-import { OwnerTable } from './owner-table.ts';
+import { CallOutcomes } from './owners/call-outcomes.ts';
+import { isTooShort, lasts } from './owners/lasting-tokens.ts';
+import { OwnerTable } from './owners/owner-table.ts';
+import { checkedAccessKey, decide, dropEnded, Slot } from './owners/slot.ts';
 import {
   eachOwner,
   type KnownOwner,
@@ -31,10 +30,10 @@ import {
   ownerReports,
   ownerState,
 } from './reports.ts';
-import { Requests } from './requests.ts';
-import { type Conditions, checkedAccessKey, decide, dropEnded, Slot } from './slot.ts';
-import { closedError } from './source-call.ts';
-import { longestQueuedMs, type RegistryStats, registryStats } from './stats.ts';
+import type { Flight } from './requests/flight.ts';
+import { Requests } from './requests/requests.ts';
+import { closedError } from './requests/source-call.ts';
+import { type RegistryStats, registryStats } from './stats.ts';
 import { type WarmUpOptions, type WarmUpReport, warmUp } from './warm-up.ts';
 
 /**
@@ -58,7 +57,6 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   readonly #owners: OwnerTable;
   readonly #requests: Requests;
   readonly #callOutcomes: CallOutcomes;
-  readonly #lasting = new LastingTokens();
   readonly #closing = new AbortController();
   readonly #counts = { hits: 0, joined: 0 };
   #closed: Promise<void> | undefined;
@@ -105,7 +103,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
    * 5. Otherwise it queues and makes one request.
    *
    * A token that was reported by {@link reject} is not usable: the call waits for the answer to one request for a newer
-   * one. If the call would be refused, fail, or be queued for over a second, it gets the rejected token instead.
+   * one. If the call would be refused or fail, it gets the rejected token instead; also if it is queued for over a second while
+   * a rate limits requests, or after several tokens in a row were rejected.
    *
    * @param options `minValidityMs`, 0 to 315,360,000,000 (ten years), default 0: for this call alone, a token with less life left is
    * not usable, so that a newer one is requested first. If that fails, the call fails too, and the token stays for other calls. If
@@ -120,10 +119,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     return options ? this.#getTokenWith(accessKey, options) : this.#getToken(accessKey);
   }
 
-  #getTokenWith(
-    accessKey: string,
-    options: { signal?: AbortSignal | null | undefined; minValidityMs?: number | undefined },
-  ): Promise<AccessToken> {
+  #getTokenWith(accessKey: string, options: object): Promise<AccessToken> {
     if (options instanceof AbortSignal) return Promise.reject(invalidSignal());
     const signal = (property(options, 'signal') ?? undefined) as AbortSignal | undefined;
     if (signal?.aborted) return Promise.reject(signal.reason);
@@ -138,12 +134,11 @@ export class OwnerTokenRegistry implements AsyncDisposable {
       // Before the lookup: the CPU completes all earlier loads before it reads the clock, so the other order would wait for
       // the cache misses of the lookup.
       const second = this.#time.seconds();
-      const index = this.#owners.indexOfFresh(accessKey, second);
-      if (index === undefined) return this.#answer(accessKey, signal);
-      // Before the report, whose subscriber may drop the token.
-      const token = this.#owners.tokenAt(index);
+      const token = this.#owners.fresh(accessKey, second);
+      // Not `!token`, which would read the promise, and that is rarely in a CPU cache.
+      if (token === undefined) return this.#answer(accessKey, signal);
       this.#counts.hits++;
-      if (this.#diagnostics.hasLookupSubscribers) this.#diagnostics.lookup(this.#owners.slotAt(index), 'serve');
+      if (lookups.hasSubscribers) this.#diagnostics.lookup(this.#owners.peek(accessKey) as Slot, 'serve');
       return token;
     } catch (error) {
       return Promise.reject(error);
@@ -155,8 +150,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const slot = this.#owners.peek(checkedAccessKey(accessKey));
     if (!slot) return undefined;
     const now = this.#time.now();
-    const isServed = decide(slot, now, this.#conditions(this.#owners.flightOf(accessKey), now)).startsWith('serve');
-    return isServed ? slot.held : undefined;
+    const conditions = this.#requests.conditions(this.#owners.flightOf(accessKey), now);
+    return decide(slot, now, conditions).startsWith('serve') ? slot.held : undefined;
   }
 
   /**
@@ -196,8 +191,8 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /**
-   * {@link forget} for every owner, for example after a secret has leaked. Drops or detaches the requests over several
-   * turns of the event loop; none starts meanwhile. The next token allocates the cache again; see `maxOwners`.
+   * {@link forget} for every owner, for example after a secret has leaked. Takes time in proportion to the requests in
+   * flight. The next token allocates the cache again; see `maxOwners`.
    */
   forgetAll(): void {
     this.#requests.forgetAll(this.#owners.clear());
@@ -205,15 +200,13 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /** What is known about this owner: "which customer is this, and why does it not work?" */
   describe(accessKey: string): OwnerState {
-    const slot = this.#owners.peek(accessKey) ?? new Slot(accessKey, this.#settings.fingerprints);
     const now = this.#time.now();
-    return ownerState(slot, now, this.#conditions(this.#owners.flightOf(accessKey), now));
+    return ownerState(this.#slotOf(accessKey), now, this.#requests.conditions(this.#owners.flightOf(accessKey), now));
   }
 
   /** Failing owners, the worst first, then those whose tokens the API rejects, then those in use. Takes time per owner returned. */
   owners(options: OwnersOptions = {}): OwnerReport[] {
-    const now = this.#time.now();
-    return ownerReports(this.#reportContext(now), options, now);
+    return ownerReports(this.#reportContext(), options, this.#time.now());
   }
 
   /**
@@ -223,21 +216,26 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   eachOwner(): Generator<KnownOwner> {
     const now = () => this.#time.now();
     const fingerprintOf = (accessKey: string) => this.#settings.fingerprints.ofOwner(accessKey);
-    return eachOwner({ ...this.#reportContext(now()), fingerprintOf, now });
+    return eachOwner({ ...this.#reportContext(), fingerprintOf, now });
   }
 
-  #reportContext(now: Instant) {
-    this.#owners.queueFailures.expire(longestQueuedMs(this.#requests.scheduler.queue, now), now);
+  #reportContext() {
     return {
       owners: this.#owners,
       failingSinceMs: this.#diagnostics.failingSinceMs,
-      conditionsOf: ({ accessKey }: Slot, now: Instant) => this.#conditions(this.#owners.flightOf(accessKey), now),
+      conditionsOf: ({ accessKey }: Slot, now: Instant) =>
+        this.#requests.conditions(this.#owners.flightOf(accessKey), now),
     };
   }
 
   /** The owner's name in logs, errors and reports: its label if `ownerLabel` returns one, or else a keyed digest. */
   fingerprint(accessKey: string): string {
-    return (this.#owners.peek(accessKey) ?? new Slot(accessKey, this.#settings.fingerprints)).owner;
+    return this.#slotOf(accessKey).owner;
+  }
+
+  /** The slot of a known owner, or an empty one. */
+  #slotOf(accessKey: string): Slot {
+    return this.#owners.peek(accessKey) ?? new Slot(accessKey, this.#settings.fingerprints);
   }
 
   /**
@@ -251,14 +249,14 @@ export class OwnerTokenRegistry implements AsyncDisposable {
 
   /** Obtains tokens for many owners before they are needed, at most `concurrency` at once. */
   warmUp(accessKeys: Iterable<string> | AsyncIterable<string>, options?: WarmUpOptions): Promise<WarmUpReport> {
-    const parts = { ...this.#settings, tokens: this, diagnostics: this.#diagnostics, closing: this.#closing.signal };
+    const getToken = (accessKey: string, signal: AbortSignal) => this.#answer(accessKey, signal, 0, true);
+    const parts = { ...this.#settings, getToken, diagnostics: this.#diagnostics, closing: this.#closing.signal };
     return warmUp(parts, accessKeys, options);
   }
 
   /**
    * Ends the owner's pause, or all pauses, at once, and no longer keeps a rejected token: the next call requests a new one.
-   * Call it when the cause is fixed. The recovery of many owners is reported over several turns of the event loop, in time
-   * proportional to their number.
+   * Call it when the cause is fixed. Takes time in proportion to the number of owners that fail.
    */
   resume(accessKey?: string): void {
     const slot = accessKey === undefined ? undefined : this.#owners.peek(checkedAccessKey(accessKey));
@@ -298,18 +296,18 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /** Handles every call that is not certainly a hit on a fresh token. */
-  #answer(accessKey: string, signal?: AbortSignal, minValidityMs = 0): Promise<AccessToken> {
+  #answer(accessKey: string, signal?: AbortSignal, minValidityMs = 0, isWarmUp = false): Promise<AccessToken> {
     const now = this.#time.now();
     const known = this.#owners.use(accessKey);
     if (known?.held && dropEnded(known, now)) this.#owners.store(known);
     // After the last point at which a logger may have called the registry: storing can evict an owner.
     const flight = this.#owners.flightOf(accessKey);
-    const conditions = this.#conditions(flight, now, minValidityMs);
+    const conditions = this.#requests.conditions(flight, now, minValidityMs);
     const slot = known ?? new Slot(accessKey, this.#settings.fingerprints);
     if (signal) checkSignal(signal);
     if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
-    const isDemanding = minValidityMs > 0 && this.#lasting.isTooShort(slot, minValidityMs, now);
-    const caller = { signal, isDemanding };
+    const isDemanding = minValidityMs > 0 && isTooShort(slot, minValidityMs, now);
+    const caller = { signal, isDemanding, isWarmUp };
     const decision = decide(slot, now, conditions);
     try {
       switch (decision) {
@@ -324,11 +322,11 @@ export class OwnerTokenRegistry implements AsyncDisposable {
         case 'refuse':
           return this.#requests.refuse(slot, now, conditions.circuit);
         case 'request':
-          return this.#requests.begin(slot, caller, now);
       }
+      return this.#requests.request(slot, caller, now);
     } finally {
       // Reported last: a subscriber that calls the registry must find the decision carried out.
-      this.#diagnostics.lookup(slot, decision);
+      if (lookups.hasSubscribers) this.#diagnostics.lookup(slot, decision);
     }
   }
 
@@ -337,26 +335,14 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const minValidityMs = minValidityMsOf(given);
     for (let attempt = 1; ; attempt++) {
       const token = await this.#answer(accessKey, signal, minValidityMs);
-      const slot = this.#owners.peek(accessKey) ?? new Slot(accessKey, this.#settings.fingerprints);
-      if (this.#lasting.lasts(slot, token, minValidityMs, this.#time.now(), attempt)) return token;
+      if (lasts(this.#slotOf(accessKey), token, minValidityMs, this.#time.now(), attempt)) return token;
     }
-  }
-
-  #conditions(flight: Flight | undefined, now: Instant, minValidityMs = 0): Conditions {
-    const { blame } = this.#requests.scheduler.health;
-    const requesting = flight !== undefined && (isLate(flight, now) ? 'late' : true);
-    return { requesting, circuit: refusingCircuit(blame, now.monotonicMs), minValidityMs };
   }
 
   async #close(timeoutMs: number): Promise<void> {
     this.#closing.abort(closedError(undefined, this.#time.now()));
     this.#owners.clear();
-    const endsAtMs = this.#time.now().monotonicMs + timeoutMs;
     const abandoned = await this.#requests.close(timeoutMs);
-    const sourceClosed = (async () => void (await this.#settings.source.close?.()))();
-    await settledWithin(this.#time, endsAtMs - this.#time.now().monotonicMs, sourceClosed).catch((thrown) =>
-      this.#diagnostics.hookFailed('source.close', thrown),
-    );
     this.#diagnostics.emit('registry.closed', () => ({ abandoned }));
   }
 }

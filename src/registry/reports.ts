@@ -2,12 +2,9 @@
 
 import { type Instant, onWallClock, pastOnWallClock } from '../clock.ts';
 import type { OwnerTokenErrorCode } from '../errors/owner-token-error.ts';
-import type { Pause } from '../failures/pauses.ts';
-import { knownRejection } from '../failures/rejections.ts';
 import { checkOptions, integer, type OptionRules } from '../option-check.ts';
-import type { AccessToken } from '../token.ts';
-import type { OwnerTable } from './owner-table.ts';
-import { type Conditions, isLive, laterPause, type Phase, phaseOf, type Slot } from './slot.ts';
+import type { OwnerTable } from './owners/owner-table.ts';
+import { type Conditions, isLive, laterPause, type Phase, phaseOf, type Slot, troubleOf } from './owners/slot.ts';
 
 /**
  * What is known about one owner: "which customer is this, and why does it not work?"
@@ -42,7 +39,7 @@ export interface OwnersOptions {
   /** The most owners to return, 1 to 100,000. Default: 100. */
   limit?: number | undefined;
   /**
-   * `failing`: owners whose last request failed, or whose last call failed in the queue, while the queue is still long.
+   * `failing`: owners whose last request failed.
    * `rejected`: owners whose newest tokens the API rejects, see {@link PauseStats.rejected}. `working`: the other owners with
    * a token. Default: all, in this order.
    */
@@ -129,7 +126,7 @@ interface WalkContext extends ReportContext {
 
 /** One owner's state. */
 export function ownerState(slot: Slot, now: Instant, conditions: Conditions): OwnerState {
-  const pause = laterPause(conditions.circuit, troubleNow(slot, now));
+  const pause = laterPause(conditions.circuit, troubleOf(slot));
   return {
     phase: phaseOf(slot, now, conditions),
     ...(isLive(slot, now) && { expiresAtMs: slot.held.expiresAtMs }),
@@ -152,12 +149,7 @@ const OWNERS_OPTIONS: OptionRules<OwnersOptions> = {
 export function ownerReports(context: ReportContext, given: OwnersOptions, now: Instant): OwnerReport[] {
   const { owners } = context;
   const { limit, state } = checkOptions('owners', given, OWNERS_OPTIONS) as OwnersOptions & { limit: number };
-  const nowMs = now.monotonicMs;
-  const lists = {
-    failing: owners.failing(),
-    rejected: owners.rejected.rejected(nowMs),
-    working: owners.working(nowMs),
-  };
+  const lists = { failing: worstFirst(owners.failing), rejected: owners.rejected, working: owners.working() };
   const slots = new Set<Slot>();
   for (const list of state ? [lists[state]] : Object.values(lists)) take(list, limit, slots);
   // Only now, because a label is computed by the user's function, which may call the registry.
@@ -168,29 +160,9 @@ export function ownerReports(context: ReportContext, given: OwnersOptions, now: 
 export function* eachOwner(context: WalkContext): Generator<KnownOwner> {
   for (const slot of context.owners.all()) {
     const now = context.now();
-    yield isHealthy(slot, now) ? healthyOwner(context, slot) : knownOwner(context, slot, now);
+    yield knownOwner(context, slot, now);
   }
 }
-
-/** A token before its refresh point, and nothing else to say: most owners, most of the time. */
-const isHealthy = (slot: Slot, now: Instant): slot is Slot & { held: AccessToken } =>
-  isLive(slot, now) &&
-  now.timelineMs - slot.offsetMs < slot.held.refreshAtMs &&
-  !slot.history.failure &&
-  !slot.history.rejection;
-
-/** The same as {@link knownOwner} finds, at a tenth of the cost. */
-const healthyOwner = (context: WalkContext, slot: Slot & { held: AccessToken }): KnownOwner => ({
-  get owner() {
-    return slot.owner;
-  },
-  get fingerprint() {
-    return context.fingerprintOf(slot.accessKey);
-  },
-  phase: 'fresh',
-  expiresAtMs: slot.held.expiresAtMs,
-  issuedAtMs: slot.held.issuedAtMs,
-});
 
 const knownOwner = (context: WalkContext, slot: Slot, now: Instant): KnownOwner => ({
   get owner() {
@@ -201,6 +173,12 @@ const knownOwner = (context: WalkContext, slot: Slot, now: Instant): KnownOwner 
   },
   ...reportFacts(context, slot, now),
 });
+
+/** Those without a token before those with one. */
+function* worstFirst(failing: ReadonlySet<Slot>): Generator<Slot> {
+  for (const slot of failing) if (!slot.held) yield slot;
+  for (const slot of failing) if (slot.held) yield slot;
+}
 
 function take(from: Iterable<Slot>, limit: number, into: Set<Slot>): void {
   if (into.size === limit) return;
@@ -217,25 +195,10 @@ function reportFacts(context: ReportContext, slot: Slot, now: Instant): Omit<Own
   };
 }
 
-/**
- * The last failure, or a current streak of rejections. A streak ends by itself, because without `ownerFetch` accepted calls may
- * go unreported.
- */
-function troubleNow(slot: Slot, now: Instant): Pause | undefined {
-  const { failure, rejection } = slot.history;
-  const isKnown = now.monotonicMs < (knownRejection(rejection)?.untilMs ?? 0);
-  return failure ?? (isKnown ? rejection?.streak : undefined);
-}
-
-function failureReport(
-  { owners: { queueFailures }, failingSinceMs }: ReportContext,
-  slot: Slot,
-  now: Instant,
-): OwnerFailure | undefined {
-  const queued = queueFailures.of(slot.accessKey);
-  const trouble = troubleNow(slot, now) ?? queued;
+function failureReport({ failingSinceMs }: ReportContext, slot: Slot, now: Instant): OwnerFailure | undefined {
+  const trouble = troubleOf(slot);
   if (!trouble) return undefined;
-  const sinceMs = trouble === queued ? queued.sinceMs : failingSinceMs(slot);
+  const sinceMs = failingSinceMs(slot);
   const { error, count: failures, retryAtMonotonicMs } = trouble;
   const { code, message, status, oauthError, failedAtMs } = error;
   return {

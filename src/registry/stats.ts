@@ -2,12 +2,14 @@
 
 import { type Instant, onWallClock, pastOnWallClock } from '../clock.ts';
 import type { FailureScope, OwnerTokenErrorCode, WiderScope } from '../errors/owner-token-error.ts';
-import type { Blame } from '../failures/blame-state.ts';
-import { type PaceStat, paceStat } from '../failures/pace.ts';
-import type { Flight } from './flight.ts';
-import type { OwnerTable } from './owner-table.ts';
-import type { RequestQueue } from './queue.ts';
-import type { Requests } from './requests.ts';
+import type { Blame } from '../failures/blame.ts';
+import { type PaceStat, paceStat } from '../failures/limiter.ts';
+import type { PauseSubject } from '../reporting/diagnostics.ts';
+import type { OwnerTable } from './owners/owner-table.ts';
+import type { Slot } from './owners/slot.ts';
+import type { Flight } from './requests/flight.ts';
+import type { RequestQueue } from './requests/queue.ts';
+import type { Requests } from './requests/requests.ts';
 
 /**
  * A pause of all owners: an open or half-open circuit.
@@ -51,8 +53,8 @@ export interface PauseStats {
   owners: number;
   /**
    * Owners whose newest tokens the API rejects although they replaced rejected ones; absent while there are none. Many at
-   * once mean that the API fails. Their calls get a token nevertheless. An owner counts until a call is accepted, or until
-   * ten seconds after the time for which its token is kept if nobody reports another rejection.
+   * once mean that the API fails. Their calls get a token nevertheless. An owner counts until a call is accepted, or until two
+   * further tokens have come without a rejection.
    */
   rejected?: {
     /** How many. */
@@ -119,7 +121,7 @@ export interface RegistryStats {
   failures: number;
   /** How long a request for a token takes, in milliseconds: a moving average; absent before the first token. */
   latencyMs?: number;
-  /** The rate that limits token requests; absent while none does. */
+  /** The rate limit on token requests; absent while there is none. */
   pace?: PaceStat;
   /** Reports by `reject` of a cached token, without repeated ones. */
   rejections: number;
@@ -134,18 +136,18 @@ export function registryStats(
   counts: Pick<RegistryStats, 'concurrency' | 'hits' | 'joined' | 'rejections' | 'refused'>,
   owners: OwnerTable,
   requests: Requests,
-  circuitSinceMs: (scope: WiderScope) => number | undefined,
+  failingSinceMs: (paused: PauseSubject) => number | undefined,
   now: Instant,
 ): RegistryStats {
-  const { size, usable, evictions, queueFailures } = owners;
+  const { size, usable, evictions } = owners;
   const { waiting, scheduler } = requests;
-  const { queue, canaries, health } = scheduler;
-  const pace = paceStat(health.pace, now.monotonicMs);
+  const { queue, canaries, counts: queueCounts, health } = scheduler;
+  const pace = paceStat(health.limiter, now.monotonicMs);
   const { inFlight, queued, lists } = queue;
   const pauses = {
-    owners: owners.failingCount,
-    ...rejectedStat(owners, now),
-    ...circuitStat(health.blame, circuitSinceMs, now),
+    owners: owners.failing.size,
+    ...rejectedStat(owners, failingSinceMs, now),
+    ...circuitStat(health.blame, failingSinceMs, now),
   };
   return {
     owners: size,
@@ -156,7 +158,7 @@ export function registryStats(
     longestQueuedMs: longestQueuedMs(queue, now),
     waiting,
     ...counts,
-    ...queueFailures.counts,
+    ...queueCounts,
     evictions,
     ...requests.counts,
     canaries,
@@ -167,27 +169,31 @@ export function registryStats(
 }
 
 /** How long the first request has been queued, of those that calls wait for and whose owners do not fail. */
-export function longestQueuedMs(
-  { lists: { known, new: firsts } }: RequestQueue<Flight>,
-  { monotonicMs }: Instant,
-): number {
-  const [a, b] = [known.first, firsts.first].map((first) => (first ? Math.round(monotonicMs - first.queuedAtMs) : 0));
-  return Math.max(a as number, b as number);
+function longestQueuedMs({ lists }: RequestQueue<Flight>, { monotonicMs }: Instant): number {
+  const queuedAtMs = [lists.known, lists.new].map(({ first }) => first?.queuedAtMs ?? monotonicMs);
+  return Math.round(monotonicMs - Math.min(...queuedAtMs));
 }
 
-function rejectedStat({ rejected }: OwnerTable, now: Instant): Pick<PauseStats, 'rejected'> {
-  const stat = rejected.stat(now.monotonicMs);
-  return stat ? { rejected: { owners: stat.owners, sinceMs: pastOnWallClock(stat.sinceMs, now) } } : {};
+function rejectedStat(
+  { rejected }: OwnerTable,
+  failingSinceMs: (slot: Slot) => number | undefined,
+  now: Instant,
+): Pick<PauseStats, 'rejected'> {
+  const [first] = rejected;
+  if (!first) return {};
+  return {
+    rejected: { owners: rejected.size, sinceMs: pastOnWallClock(failingSinceMs(first) ?? now.monotonicMs, now) },
+  };
 }
 
 /** The open circuit, by its scope. */
 function circuitStat(
-  { state }: Blame<string>,
+  { doubt }: Blame<string>,
   circuitSinceMs: (scope: WiderScope) => number | undefined,
   now: Instant,
 ): Omit<PauseStats, 'owners'> {
-  if (state.phase !== 'open') return {};
-  const { circuit, outstanding } = state;
+  if (!doubt?.circuit) return {};
+  const { circuit, outstanding } = doubt;
   const { scope, error, count, retryAtMonotonicMs } = circuit;
   const { code, status, failedAtMs } = error;
   const beganMs = circuitSinceMs(scope);

@@ -66,7 +66,7 @@ export interface WarmUpReport {
 
 /** The parts of the registry that a warm-up uses. */
 export interface WarmUpParts {
-  readonly tokens: { getToken(accessKey: string, options: { signal: AbortSignal }): Promise<unknown> };
+  getToken(accessKey: string, signal: AbortSignal): Promise<unknown>;
   /** How many keys are tried at once. */
   readonly concurrency: number;
   readonly maxOwners: number;
@@ -148,7 +148,7 @@ export async function warmUp(
 }
 
 /** Returns a function that tries one key until it has a token or has failed permanently, and returns that failure. */
-function obtainer({ tokens, time }: WarmUpParts, signal: AbortSignal, waits: Set<() => void>) {
+function obtainer({ getToken, time }: WarmUpParts, signal: AbortSignal, waits: Set<() => void>) {
   let lastSuccessMs = time.now().monotonicMs;
   const wait = (ms: number) =>
     new Promise<void>((resolve) => {
@@ -163,7 +163,7 @@ function obtainer({ tokens, time }: WarmUpParts, signal: AbortSignal, waits: Set
   return async (accessKey: string): Promise<OwnerTokenError | undefined> => {
     for (let tries = 1; ; tries++) {
       try {
-        await tokens.getToken(accessKey, { signal });
+        await getToken(accessKey, signal);
         lastSuccessMs = time.now().monotonicMs;
         return undefined;
       } catch (thrown) {

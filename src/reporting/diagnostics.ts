@@ -22,7 +22,8 @@ import type {
 import { type EventName, type FailureFields, type FieldsOf, LOG_EVENTS, ONCE_PER, TOKEN_KEPT } from './log-events.ts';
 import { isEnabled, type Level, type Logger, type LogLine, loggerFor, writeLine } from './logger.ts';
 
-const lookups: Channel = channel('owner-token-registry:lookup');
+/** Asked for subscribers before each report, so that a hit without any costs nothing extra. */
+export const lookups: Channel = channel('owner-token-registry:lookup');
 const rejections: Channel = channel('owner-token-registry:rejection');
 const pauses: Channel = channel('owner-token-registry:pause');
 const requests = tracingChannel<object, RequestMessage>('owner-token-registry:request');
@@ -106,13 +107,8 @@ export class Diagnostics {
     this.#time = time;
   }
 
-  /** Checked first, so that a hit costs nothing extra without subscribers. */
-  get hasLookupSubscribers(): boolean {
-    return lookups.hasSubscribers;
-  }
-
+  /** For calls while {@link lookups} has subscribers: hits do not even call this without. */
   lookup(slot: Named, outcome: LookupOutcome): void {
-    if (!lookups.hasSubscribers) return;
     lookups.publish({ registry: this.#registry, owner: slot.owner, outcome } satisfies LookupMessage);
   }
 

@@ -30,15 +30,11 @@ export const LOG_EVENTS = Object.freeze({
   'token.reissued': logLine<'owner' | 'token'>('warn', 'the service issued a rejected token again'),
   'token.shared': logLine<'owner' | 'otherOwner'>(
     'warn',
-    'two owners received the same token: the service may ignore the access key',
+    'two owners received the same token, on a retry too: the service may ignore the access key',
   ),
   'token.mixed_up': logLine<'owner' | 'otherOwner'>(
     'warn',
-    "an owner received another owner's token, and its own on a retry: a proxy or cache may mix up responses",
-  ),
-  'token.outlived': logLine<'owner' | 'token'>(
-    'warn',
-    'the service issued a token again after its stated expiry: only a 401 shows how long it lives',
+    'two owners received the same token, and on a retry another one: a proxy or cache may mix up responses; both tokens are replaced',
   ),
   'token.contended': logLine<'owner'>(
     'warn',
@@ -86,7 +82,7 @@ export const ONCE_PER: Readonly<Record<string, string>> = {
   'token.reissued': 'registry',
   'token.shared': 'registry',
   'token.mixed_up': 'registry',
-  'token.outlived': 'registry',
+  'token.contended': 'registry',
   'clock.differs': 'registry',
   'exp.ignored': 'registry',
   'warmup.exceeded': 'registry',

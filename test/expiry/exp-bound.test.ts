@@ -44,44 +44,42 @@ describe('what is left until exp', () => {
 });
 
 describe('how long a token lives', () => {
-  const life = (token: string, seconds: number | undefined, before?: number, tookMs = 0) =>
-    lifeOf(expiresIn(), { token, serviceTimeMs: 1_598_000, response: { expires_in: seconds } }, before, tookMs);
+  const life = (token: string, seconds: number | undefined, wasStated = false, tookMs = 0) =>
+    lifeOf(expiresIn(), { token, serviceTimeMs: 1_598_000, response: { expires_in: seconds } }, wasStated, tookMs);
 
   it('ends at its exp, less no margin, or at the end that was stated, whichever comes first', () => {
     expect(life(TOKEN, 3_600).lifetimeMs * 0.95).toBeCloseTo(1_000);
-    expect(life('opaque', 3_600)).toMatchObject({ lifetimeMs: 3_600_000, lastMoments: 0, isExpIgnored: false });
+    expect(life('opaque', 3_600)).toMatchObject({ lifetimeMs: 3_600_000, isStated: true, isExpIgnored: false });
     expect(life(jwt({ iat: 1_000, exp: 9_000 }), 60)).toMatchObject({ lifetimeMs: 60_000 });
     expect(life(jwt({ iat: 5_000, exp: 9_000 }), 60)).toMatchObject({ lifetimeMs: 60_000, isExpIgnored: true });
   });
 
-  it('is a moment in the second of its exp, also for an owner that never got a lifetime', () => {
+  it('is a second in the second of its exp, also for an owner that never got a lifetime', () => {
     const dying = jwt({ iat: 1_000, exp: 1_598 });
-    expect(life(dying, undefined)).toMatchObject({ lastMoments: 1 });
-    expect(life(dying, undefined).lifetimeMs * 0.95).toBeCloseTo(10);
+    expect(life(dying, undefined)).toMatchObject({ isStated: true, isExpIgnored: false });
+    expect(life(dying, undefined).lifetimeMs * 0.95).toBeCloseTo(1_000);
   });
 
-  it('is a moment when 0 or less is stated after a positive lifetime, twice as long each time, up to 300 s', () => {
-    expect([0, 1, 2, 7].map((before) => Math.round(life('opaque', 0, before).lifetimeMs * 0.95))).toEqual([
-      10, 20, 40, 1_280,
-    ]);
-    expect(life('opaque', -3, 40)).toMatchObject({ lifetimeMs: 300_000, lastMoments: 41 });
+  it('is a second when 0 or less is stated after a stated lifetime, which goes on stating one', () => {
+    for (const seconds of [0, -3]) {
+      const last = life('opaque', seconds, true);
+      expect(last).toMatchObject({ isStated: true, isExpIgnored: false });
+      expect(last.problem).toBeUndefined();
+      expect(last.lifetimeMs * 0.95).toBeCloseTo(1_000);
+    }
   });
 
-  it('counts the moment from the arrival of a quick answer, and from the request of a slow one', () => {
-    expect(life('opaque', 0, 0, 1_000).lifetimeMs * 0.95).toBeCloseTo(1_010);
-    expect(life('opaque', 0, 0, 1_001).lifetimeMs * 0.95).toBeCloseTo(10);
+  it('counts the last second from the arrival', () => {
+    expect(life('opaque', 0, true, 5_000).lifetimeMs * 0.95).toBeCloseTo(6_000);
   });
 
-  it('is no longer than was stated, even in its last moment', () => {
-    expect(life(jwt({ iat: 1_000, exp: 1_598 }), 1, undefined, 990)).toMatchObject({
-      lifetimeMs: 1_000,
-      lastMoments: 1,
-    });
+  it('is no longer than was stated, even in its last second', () => {
+    expect(life(jwt({ iat: 1_000, exp: 1_598 }), 1, false, 990)).toMatchObject({ lifetimeMs: 1_000 });
   });
 
-  it('is unknown when nothing usable is stated, and ends a row of last moments', () => {
-    expect(life('opaque', 0)).toMatchObject({ problem: 'not_positive', lifetimeMs: 300_000, lastMoments: undefined });
-    expect(life('opaque', undefined, 3)).toMatchObject({ problem: 'absent', lastMoments: 0 });
+  it('is unknown when nothing usable is stated', () => {
+    expect(life('opaque', 0)).toMatchObject({ problem: 'not_positive', lifetimeMs: 300_000, isStated: false });
+    expect(life('opaque', undefined, true)).toMatchObject({ problem: 'absent', isStated: false });
   });
 });
 

@@ -1,16 +1,16 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/errors/owner-token-error.ts';
-import { type BlameEvent, reduceBlame } from '../../src/failures/blame.ts';
 import {
-  askedCanaries,
   type Blame,
-  type BlameState,
+  type BlameEvent,
   type Circuit,
   initialBlame,
   mayStart,
+  reduceBlame,
   refusingCircuit,
   trialDueAtMs,
-} from '../../src/failures/blame-state.ts';
+  waitsUntilMs,
+} from '../../src/failures/blame.ts';
 
 const RANGES = {
   owner: { baseMs: 1_000, capMs: 300_000 },
@@ -25,18 +25,6 @@ const DOWN = errorWith();
 const REFUSED = new OwnerTokenError('owner_refused', 'no', { status: 401 });
 /** Speaks of its owner. */
 const REVOKED = new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' });
-
-/** The fields of all states. */
-interface AnyState {
-  phase: BlameState<string>['phase'];
-  suspects: string[];
-  asked: string[];
-  outstanding: number;
-  failedCanaries: number;
-  failure: OwnerTokenError | undefined;
-  circuit: Circuit;
-  isDue: boolean;
-}
 
 type Failure = Extract<BlameEvent<string>, { kind: 'failed' }>;
 
@@ -54,7 +42,9 @@ class Story {
   }
 
   succeeds(...owners: string[]): this {
-    for (const owner of owners) this.is({ kind: 'succeeded', owner, number: ++this.#number, isTrial: false });
+    for (const owner of owners) {
+      this.is({ kind: 'succeeded', owner, number: ++this.#number, isTrial: false, wasRefused: false });
+    }
     return this;
   }
 
@@ -68,7 +58,7 @@ class Story {
   }
 
   trialHangs(): this {
-    return this.is({ kind: 'slow', deadlineMs: 9_999 });
+    return this.is({ kind: 'slow', deadlineMs: 9_999, jitter: 1 });
   }
 
   asked(owner: string | undefined): this {
@@ -80,18 +70,24 @@ class Story {
   }
 
   trialSucceeds(owner: string): this {
-    return this.is({ kind: 'succeeded', owner, number: ++this.#number, isTrial: true });
+    return this.is({ kind: 'succeeded', owner, number: ++this.#number, isTrial: true, wasRefused: false });
   }
 
-  /** What is known, with the fields of every state. */
-  get facts(): Partial<AnyState> & Pick<Blame<string>, 'canaries' | 'newestSuccess' | 'trustedUntilMs'> {
-    return { ...this.blame, ...this.blame.state };
+  get phase() {
+    const { doubt } = this.blame;
+    if (!doubt) return 'no doubt';
+    return doubt.circuit ? 'circuit' : 'check';
+  }
+
+  /** All that is known. */
+  get facts() {
+    return { asked: [] as string[], ...this.blame, ...this.blame.doubt, phase: this.phase };
   }
 
   /** Phase, suspects, failed canaries, and whether a canary is wanted. */
   get view() {
-    const { phase, suspects = [], failedCanaries = 0 } = this.facts;
-    return [phase, suspects.join(''), failedCanaries, this.wantsCanary];
+    const { suspects, doubt } = this.blame;
+    return [this.phase, suspects.join(''), doubt?.failedCanaries ?? 0, this.wantsCanary];
   }
 }
 
@@ -108,7 +104,7 @@ describe('while the circuit is closed', () => {
   it('anything may start and nothing is due', () => {
     const { blame } = new Story();
     expect([mayStart(blame), trialDueAtMs(blame), refusingCircuit(blame, 0)]).toEqual([true, undefined, undefined]);
-    expect(blame).toMatchObject({ state: { phase: 'closed', suspects: [] }, canaries: [] });
+    expect(blame).toEqual(initialBlame(RANGES));
   });
 
   it('each success makes its owner the first canary; sixteen are kept', () => {
@@ -120,38 +116,36 @@ describe('while the circuit is closed', () => {
 
   it('a success clears the suspects, but is no reason to trust the service', () => {
     const { blame } = known().fails('ab').succeeds('x');
-    expect([blame.state, blame.newestSuccess, blame.trustedUntilMs]).toEqual([
-      ...[{ phase: 'closed', suspects: [] }, 5, -Infinity],
-    ]);
+    expect(blame).toMatchObject({ doubt: undefined, suspects: [], newestSuccess: 5, trustedUntilMs: -Infinity });
   });
 
   it('a success of a request that was sent earlier leaves the newest success as it is', () => {
-    const story = known().is({ kind: 'succeeded', owner: 'z', number: 1, isTrial: false });
+    const story = known().is({ kind: 'succeeded', owner: 'z', number: 1, isTrial: false, wasRefused: false });
     expect(story.blame.newestSuccess).toBe(2);
   });
 
   it.each<[string, () => Story, unknown[]]>([
-    ['three first failures begin a check', () => known().fails('abc'), ['checking', '', 0, true]],
+    ['three first failures begin a check', () => known().fails('abc'), ['check', '', 0, true]],
     [
       'failures that speak of their owners make no suspects',
       () => known().fails('abcdef', REVOKED),
-      ['closed', '', 0, false],
+      ['no doubt', '', 0, false],
     ],
     [
       'failures that are not the first of their owners make no suspects',
       () => known().fails('abc', DOWN, { ownerFailures: 1 }),
-      ['closed', '', 0, false],
+      ['no doubt', '', 0, false],
     ],
     [
       'nine failures before anyone has succeeded open no circuit',
       () => new Story().fails('012345678'),
-      ['closed', '012345678', 0, false],
+      ['no doubt', '012345678', 0, false],
     ],
-    ['an owner is one suspect, however often it fails', () => known().fails('aaab'), ['closed', 'ab', 0, false]],
+    ['an owner is one suspect, however often it fails', () => known().fails('aaab'), ['no doubt', 'ab', 0, false]],
   ])('%s', (_, told, view) => {
     const story = told();
     expect(story.view).toEqual(view);
-    expect(story.facts.circuit).toBeUndefined();
+    expect(story.blame.doubt?.circuit).toBeUndefined();
   });
 
   it.each<[string, (story: Story) => Story]>([
@@ -170,14 +164,14 @@ describe('while the circuit is closed', () => {
 
   it('the tenth owner that fails before anyone has succeeded opens the circuit, without canaries', () => {
     const story = openAtStart();
-    expect(story.view).toEqual(['open', '', 0, false]);
+    expect(story.view).toEqual(['circuit', '', 0, false]);
     expect(story.facts.circuit).toMatchObject({ scope: 'endpoint', count: 1, retryAtMonotonicMs: 500 });
   });
 
-  it.each(['client', 'endpoint'] as const)('a failure put at the %s opens that circuit at once', (failureScope) => {
+  it.each(['client', 'endpoint'] as const)('a given scope %s opens that circuit at once', (failureScope) => {
     for (const story of [new Story(), known(), checking()]) {
       story.fails('z', errorWith({ failureScope }), { ownerFailures: 1, number: 0 });
-      expect(story.facts).toMatchObject({ phase: 'open', circuit: { scope: failureScope, count: 1 } });
+      expect(story.facts).toMatchObject({ phase: 'circuit', circuit: { scope: failureScope, count: 1 } });
     }
   });
 });
@@ -196,68 +190,80 @@ describe('during a check by canaries', () => {
     const story = checking().trialFails('y').asked('x').succeeds('z');
     story.nowMs = 5_000;
     story.fails('def');
-    expect(story.facts).toMatchObject({ phase: 'checking', asked: [], outstanding: 0, failedCanaries: 0 });
+    expect(story.facts).toMatchObject({ phase: 'check', asked: [], outstanding: 0, failedCanaries: 0 });
   });
 
-  it('a canary that succeeds proves that the service works, and for five seconds no other is asked', () => {
+  it('a canary that succeeds proves that the service works, and for five seconds three suspects begin no other check', () => {
     const story = checking();
     story.nowMs = 50;
     story.trialSucceeds('y').fails('def');
-    expect(story.view).toEqual(['closed', 'de', 0, false]);
-    expect(story.facts).toMatchObject({ phase: 'closed', trustedUntilMs: 5_050 });
     story.nowMs = 5_049;
-    expect(story.fails('g').view).toEqual(['closed', 'de', 0, false]);
+    expect(story.fails('g').view).toEqual(['no doubt', 'defg', 0, false]);
+    expect(story.blame.trustedUntilMs).toBe(5_050);
     story.nowMs = 5_050;
-    expect(story.fails('h').view).toEqual(['checking', '', 0, true]);
+    expect(story.fails('h').view).toEqual(['check', '', 0, true]);
     expect(story.trialSucceeds('x').blame.trustedUntilMs).toBe(10_050);
+  });
+
+  it('what failed during these seconds counts afterwards: any failure begins the check, also one that is not the first', () => {
+    const story = checking().trialSucceeds('y').fails('def');
+    story.nowMs = 5_000;
+    expect(story.fails('d', DOWN, { ownerFailures: 1 }).view).toEqual(['check', '', 0, true]);
+  });
+
+  it('the thirtieth suspect begins one at any time', () => {
+    const owners = Array.from({ length: 30 }, (_, n) => String.fromCodePoint(0x1000 + n));
+    const story = checking().trialSucceeds('y').fails(owners.slice(1).join(''));
+    expect(story.phase).toBe('no doubt');
+    expect(story.fails(owners[0] as string).view).toEqual(['check', '', 0, true]);
   });
 
   it('an answer that concerns only the canary proves that the service works, too', () => {
     const story = checking();
     story.nowMs = 50;
     story.trialFails('y', REVOKED);
-    expect(story.view).toEqual(['closed', '', 0, false]);
-    expect(story.facts).toMatchObject({ phase: 'closed', trustedUntilMs: 5_050 });
+    expect(story.view).toEqual(['no doubt', '', 0, false]);
+    expect(story.facts).toMatchObject({ phase: 'no doubt', trustedUntilMs: 5_050 });
   });
 
   it.each<[string, () => Story, unknown[]]>([
     [
       'if the failure of a canary is put at the endpoint, no other canary is asked',
       () => checking().trialFails('y', errorWith({ failureScope: 'endpoint' })),
-      ['open', '', 0, false],
+      ['circuit', '', 0, false],
     ],
-    ['if the first canary is slow, another one is asked', () => checking().trialHangs(), ['checking', '', 0, true]],
+    ['if the first canary is slow, another one is asked', () => checking().trialHangs(), ['check', '', 0, true]],
     [
       'if two canaries are in flight and one fails, the other one decides',
       () => checking().asked('x').trialFails('y'),
-      ['checking', '', 1, false],
+      ['check', '', 1, false],
     ],
     [
       'if one canary failed and the other one is slow, no third is asked',
       () => checking().trialFails('y').asked('x').trialHangs(),
-      ['checking', '', 1, false],
+      ['check', '', 1, false],
     ],
     [
       'if the first canary is dropped, another one is asked',
       () => checking().is({ kind: 'trialDropped', jitter: 1 }),
-      ['checking', '', 0, true],
+      ['check', '', 0, true],
     ],
     [
       'if one canary failed and the other one is dropped, a third is asked',
       () => checking().trialFails('y').asked('x').is({ kind: 'trialDropped', jitter: 1 }),
-      ['checking', '', 1, true],
+      ['check', '', 1, true],
     ],
     [
       'if one canary failed and no other one is free, the circuit opens',
       () => checking().trialFails('y').asked(undefined),
-      ['open', '', 0, false],
+      ['circuit', '', 0, false],
     ],
     [
       'if one canary is in flight and no other one is free, that one decides',
       () => checking().asked(undefined),
-      ['checking', '', 0, false],
+      ['check', '', 0, false],
     ],
-    ['if more owners fail, nothing changes', () => checking().fails('ef'), ['checking', '', 0, false]],
+    ['if more owners fail, nothing changes', () => checking().fails('ef'), ['check', '', 0, false]],
   ])('%s', (_, story, view) => {
     expect(story().view).toEqual(view);
   });
@@ -301,7 +307,7 @@ describe('while the circuit is open', () => {
     expect([mayStart(story.blame), trialDueAtMs(story.blame)]).toEqual([false, undefined]);
   });
 
-  it('canaries and callers take turns as trials', () => {
+  it('canaries and callers alternate as trials', () => {
     const story = open();
     const wanted: unknown[] = [];
     for (let round = 0; round < 4; round++) {
@@ -311,13 +317,13 @@ describe('while the circuit is open', () => {
     expect(wanted).toEqual([true, false, true, false]);
   });
 
-  it('a turn for which no caller waits is a canary’s', () => {
+  it('a caller’s trial for which none waits is a canary’s', () => {
     const story = due(open(), false).asked('y').trialFails('y');
     expect(due(story, false).wantsCanary).toBe(true);
     expect(due(openAtStart(), false).wantsCanary).toBe(false);
   });
 
-  it('further failures of owners change nothing, even one that is put at another scope', () => {
+  it('further failures of owners change nothing, even one with another given scope', () => {
     const story = open();
     const before = structuredClone(story.blame);
     story.fails('defg').fails('k', errorWith({ failureScope: 'client' }));
@@ -333,7 +339,7 @@ describe('while the circuit is open', () => {
     });
     expect(pausesMs).toEqual([500, 1_000, 1_000, 2_000, 2_000, 4_000]);
     expect(story.facts).toMatchObject({
-      phase: 'open',
+      phase: 'circuit',
       isDue: false,
       outstanding: 0,
       circuit: { count: 7, sinceMs: 0 },
@@ -349,8 +355,7 @@ describe('while the circuit is open', () => {
     const story = due(open()).asked('y');
     story.nowMs = 700;
     end(story);
-    const closed = { state: { phase: 'closed', suspects: [] }, trustedUntilMs: 5_700 };
-    expect(story.blame).toMatchObject(closed);
+    expect(story.blame).toMatchObject({ doubt: undefined, suspects: [], trustedUntilMs: 5_700 });
     expect(mayStart(story.blame)).toBe(true);
   });
 
@@ -360,8 +365,8 @@ describe('while the circuit is open', () => {
   });
 
   it.each([
-    ['in the turn of a canary, another one is wanted', 'y', () => open(), true],
-    ['in the turn of a caller, the next caller is the trial', 'y', () => due(open()).asked('y').trialFails('y'), false],
+    ['another canary is wanted', 'y', () => open(), true],
+    ['as a caller’s trial too', 'y', () => due(open()).asked('y').trialFails('y'), true],
     ['before anyone has succeeded, the next caller is the trial', 'a', () => openAtStart(), false],
   ])('a trial is dropped: %s', (_, owner, told, askCanary) => {
     const story = due(told()).asked(owner).is({ kind: 'trialDropped', jitter: 1 });
@@ -374,17 +379,29 @@ describe('while the circuit is open', () => {
     expect([story.wantsCanary, mayStart(story.blame)]).toEqual([false, false]);
   });
 
-  it('all canaries are asked again once none is free; if there is still none, the turn is a caller’s', () => {
+  it('all canaries are asked again once none is free; if none still is, the trial is a caller’s', () => {
     const story = due(due(open()).asked('y').trialFails('y')).asked(undefined);
     expect([story.facts.asked, story.wantsCanary]).toEqual([[], true]);
     expect([story.asked(undefined).wantsCanary, mayStart(story.blame)]).toEqual([false, 'trial']);
   });
 
-  it('resume closes it, and clears the suspects of a closed one', () => {
-    for (const story of [due(open()), known().fails('ab')]) {
-      story.is({ kind: 'resumed' });
-      expect(story.facts).toMatchObject({ phase: 'closed', suspects: [] });
-    }
+  it('resume closes it', () => {
+    expect(due(open()).is({ kind: 'resumed' }).view).toEqual(['no doubt', '', 0, false]);
+  });
+
+  it('a queued request waits for it until a second after it was queued, or after the circuit opened', () => {
+    const circuit = open().facts.circuit as Circuit;
+    expect([-500, 0, 300].map((queuedAtMs) => waitsUntilMs(circuit, queuedAtMs))).toEqual([1_000, 1_000, 1_300]);
+  });
+
+  it.each([
+    ['of a refused client is readmitted', true, 700],
+    ['of an owner that failed otherwise is not', false, Number.NEGATIVE_INFINITY],
+  ])('a success %s', (_, wasRefused, readmittedAtMs) => {
+    const story = open();
+    story.nowMs = 700;
+    story.is({ kind: 'succeeded', owner: 'z', number: 99, isTrial: false, wasRefused });
+    expect(story.blame).toMatchObject({ readmittedAtMs, doubt: undefined });
   });
 });
 
@@ -396,22 +413,57 @@ it('a request that was sent before the newest success is no evidence in a check,
 
 it('a canary of the check before delays no trial', () => {
   const { blame } = checking().fails('d', errorWith({ failureScope: 'client' }));
-  expect(blame.state).toMatchObject({ phase: 'open', outstanding: 0 });
+  expect(blame.doubt).toMatchObject({ circuit: { scope: 'client' }, outstanding: 0 });
   expect(trialDueAtMs(blame)).toBe(1_000);
 });
 
 it('the end of a pause changes nothing once the circuit has closed, and no canary counts as asked', () => {
   const story = open().trialSucceeds('z').is({ kind: 'due', isAwaited: true });
-  expect([story.view, askedCanaries(story.blame)]).toEqual([['closed', '', 0, false], []]);
-  expect(askedCanaries(checking().blame)).toEqual(['y']);
+  expect(story.view).toEqual(['no doubt', '', 0, false]);
+  expect([story.facts.asked, checking().facts.asked]).toEqual([[], ['y']]);
 });
 
-it('the pause of the endpoint stays short before anyone has succeeded, however many trials fail', () => {
-  const story = openAtStart();
-  for (const expectedMs of [1_000, 1_000, 1_000]) {
-    story.is({ kind: 'due', isAwaited: true }).asked('a').trialFails('a');
-    expect((story.facts.circuit as Circuit).retryAtMonotonicMs).toBe(expectedMs);
-  }
+describe('before anyone has succeeded', () => {
+  const trial = (story: Story) => story.is({ kind: 'due', isAwaited: true }).asked('a');
+
+  it.each([
+    ['of the endpoint', DOWN, [500, 500, 1_000, 1_000, 1_000, 1_000]],
+    ['of the client', REFUSED, [1_000, 1_000, 1_000, 1_000, 1_000, 1_000]],
+  ])('the pause %s stays at a second, however many trials fail', (_, error, expected) => {
+    const story = new Story().fails('0123456789', error);
+    const lengthsMs = expected.map(() => {
+      const { retryAtMonotonicMs } = story.facts.circuit as Circuit;
+      trial(story).trialFails('a', error);
+      return retryAtMonotonicMs;
+    });
+    expect(lengthsMs).toEqual(expected);
+  });
+
+  it('a pause that was set to more than a second stays at its base', () => {
+    const blame = initialBlame<string>({ ...RANGES, endpoint: { baseMs: 4_000, capMs: 30_000 } });
+    const failure = { kind: 'failed', error: DOWN, ownerFailures: 0, jitter: 1 } as const;
+    const fail = (owner: string, isTrial: boolean) => reduceBlame(blame, { ...failure, owner, isTrial, number: 1 }, 0);
+    for (const owner of '0123456789') fail(owner, false);
+    for (let n = 0; n < 3; n++) fail('a', true);
+    expect(blame.doubt?.circuit).toMatchObject({ count: 4, retryAtMonotonicMs: 4_000 });
+  });
+
+  it('a slow trial keeps nobody waiting: the next pause begins, and then its outcome is no trial’s', () => {
+    const story = trial(openAtStart()).trialHangs();
+    expect(story.blame.doubt).toMatchObject({ circuit: { count: 2, retryAtMonotonicMs: 500 }, outstanding: 0 });
+    story.is({ kind: 'due', isAwaited: true });
+    expect(mayStart(story.blame)).toBe('trial');
+  });
+});
+
+it('an owner that gets a token of its own is no suspect any longer, and may become one again', () => {
+  const story = known().fails('ab').succeeds('a').fails('ca');
+  expect(story.view).toEqual(['no doubt', 'ca', 0, false]);
+  expect(story.fails('b').phase).toBe('check');
+});
+
+it('a token of any owner ends a check', () => {
+  expect(checking().succeeds('a').view).toEqual(['no doubt', '', 0, false]);
 });
 
 describe('an owner that is forgotten', () => {
@@ -419,6 +471,7 @@ describe('an owner that is forgotten', () => {
     ['a suspect', () => known().fails('ab'), 'a', { suspects: ['b'], canaries: ['y', 'x'] }],
     ['a canary', () => known().fails('ab'), 'y', { suspects: ['a', 'b'], canaries: ['x'] }],
     ['a canary that is asked', () => checking(), 'y', { canaries: ['x'], asked: [], outstanding: 1 }],
+    ['anything, if all are', () => checking().fails('ab'), undefined, { canaries: [], asked: [], suspects: [] }],
   ])('is no longer %s', (_, story, owner, expected) => {
     expect(story().is({ kind: 'forgotten', owner }).facts).toMatchObject(expected);
   });

@@ -12,15 +12,15 @@ const NOW_MS = 7_000;
 const failure = (code: 'owner_refused' | 'client_refused' | 'endpoint_unavailable', facts?: OwnerTokenErrorOptions) =>
   new OwnerTokenError(code, 'no', facts);
 const REFUSED = failure('owner_refused');
+const CLIENT = failure('client_refused');
 const DOWN = failure('endpoint_unavailable');
 
 describe('the pause of an owner', () => {
-  const lengthMs = (error: OwnerTokenError, count: number, ranges = RANGES, leftMs = 0) =>
-    ownerPause({ error, count, leftMs }, ranges, NOW_MS, 1).retryAtMonotonicMs - NOW_MS;
+  const lengthMs = (error: OwnerTokenError, count: number, ranges = RANGES, leftMs = 0, isAlone = false) =>
+    ownerPause({ error, count, leftMs, isAlone }, ranges, NOW_MS, 1).retryAtMonotonicMs - NOW_MS;
 
   it.each([
     ['a refusal', REFUSED, [1_000, 2_000, 4_000], 300_000],
-    ['a refused client', failure('client_refused'), [1_000, 2_000, 4_000], 300_000],
     ['a failure put at its owner', failure('endpoint_unavailable', { failureScope: 'owner' }), [1_000], 300_000],
     ['a failure of the endpoint', DOWN, [100, 200, 400], 30_000],
   ] as const)('after %s doubles from its base up to its cap', (_, error, first, capMs) => {
@@ -36,13 +36,22 @@ describe('the pause of an owner', () => {
     expect(lengthMs(DOWN, count, { ...RANGES, owner })).toBe(expectedMs);
   });
 
+  it('after a refused client is one of an owner once another owner has got a token since', () => {
+    const lengthsMs = (isAlone: boolean) => [1, 2, 41].map((count) => lengthMs(CLIENT, count, RANGES, 0, isAlone));
+    expect(lengthsMs(false)).toEqual([100, 200, 60_000]);
+    expect(lengthsMs(true)).toEqual([1_000, 2_000, 300_000]);
+    expect(lengthMs(DOWN, 41, RANGES, 0, true)).toBe(30_000);
+  });
+
   it.each([
+    [1, 0, 1_000],
+    [9, 0, 256_000],
+    [9, 1_000, 1_000],
     [1, 45_000, 45_000],
     [1, 3_600_000, 60_000],
     [2, 3_600_000, 3_600_000],
   ])('after failure %d with a Retry-After of %d ms is %d ms', (count, retryAfterMs, expectedMs) => {
-    const error = failure('owner_refused', { retryAfterMs });
-    expect([lengthMs(error, count), lengthMs(error, count, RANGES, 900_000)]).toEqual([expectedMs, expectedMs]);
+    expect(lengthMs(failure('owner_refused', { retryAfterMs }), count)).toBe(expectedMs);
   });
 
   it.each([
@@ -56,10 +65,8 @@ describe('the pause of an owner', () => {
 });
 
 describe('the pause of a circuit', () => {
-  const pause = (scope: WiderScope, error: OwnerTokenError, count = 1, jitter = 1, isProven = false) =>
-    circuitPause(scope, error, count, isProven, RANGES, NOW_MS, jitter);
-  const lengthsMs = (scope: WiderScope, isProven: boolean) =>
-    [1, 2, 3, 4, 5, 40].map((count) => pause(scope, DOWN, count, 1, isProven).retryAtMonotonicMs - NOW_MS);
+  const pause = (scope: WiderScope, error: OwnerTokenError, count = 1, jitter = 1) =>
+    circuitPause(scope, error, count, RANGES[scope], NOW_MS, jitter);
 
   it.each([
     ['client', REFUSED, 'client_refused'],
@@ -78,18 +85,13 @@ describe('the pause of a circuit', () => {
     expect(retryAtMonotonicMs - NOW_MS).toBe(expectedMs);
   });
 
-  it('doubles with every second failed trial, because canaries and callers take turns', () => {
-    expect(lengthsMs('endpoint', true)).toEqual([500, 500, 1_000, 1_000, 2_000, 30_000]);
-    expect(lengthsMs('client', true)).toEqual([1_000, 1_000, 2_000, 2_000, 4_000, 60_000]);
-  });
-
-  it('of the endpoint stays short until the service has given a token; of the client it doubles', () => {
-    expect(lengthsMs('endpoint', false)).toEqual([500, 1_000, 1_000, 1_000, 1_000, 1_000]);
-    expect(lengthsMs('client', false)).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 60_000]);
+  it('doubles with every second failed trial, because canaries and callers alternate', () => {
+    const lengthsMs = [1, 2, 3, 4, 5, 40].map((count) => pause('endpoint', DOWN, count).retryAtMonotonicMs - NOW_MS);
+    expect(lengthsMs).toEqual([500, 500, 1_000, 1_000, 2_000, 30_000]);
   });
 
   it('is not shortened by Retry-After', () => {
-    const { retryAtMonotonicMs } = pause('client', failure('owner_refused', { retryAfterMs: 1_000 }), 4);
+    const { retryAtMonotonicMs } = pause('client', failure('owner_refused', { retryAfterMs: 1_000 }), 7);
     expect(retryAtMonotonicMs - NOW_MS).toBe(8_000);
   });
 });

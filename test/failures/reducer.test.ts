@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/errors/owner-token-error.ts';
-import { circuitOf } from '../../src/failures/blame-state.ts';
+import { paceStat } from '../../src/failures/limiter.ts';
 import {
   type Attribution,
   type FailedEvent,
@@ -11,7 +11,6 @@ import {
   type Step,
   slowAfterMs,
 } from '../../src/failures/reducer.ts';
-import { roomAt } from '../../src/failures/room.ts';
 
 const RANGES = {
   owner: { baseMs: 1_000, capMs: 300_000 },
@@ -25,9 +24,10 @@ const BUSY = new OwnerTokenError('rate_limited', 'no', { status: 429 });
 const REFUSED = new OwnerTokenError('owner_refused', 'no', { status: 401 });
 const REVOKED = new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' });
 
-const AT_ONCE = { running: 1, atOnce: 1 };
+const UNAVAILABLE = down({ status: 503 });
 
 type Changes = Partial<FailedEvent<string>>;
+type Succeeded = Extract<HealthEvent<string>, { kind: 'succeeded' }>;
 
 /** A registry's health after events. Each request has the next number. */
 class Story {
@@ -44,9 +44,11 @@ class Story {
   }
 
   /** Successes of owners 1, 2, …, which took this long. */
-  succeeds(count = 1, tookMs = 50): this {
+  succeeds(count = 1, tookMs = 50, changes: Partial<Succeeded> = {}): this {
     for (let n = 1; n <= count; n++) {
-      this.is({ kind: 'succeeded', owner: `${n}`, number: ++this.#number, isTrial: false, tookMs, ...AT_ONCE });
+      const request = { owner: `${n}`, number: ++this.#number, isTrial: false, tookMs, running: 1 };
+      const before = { isSlow: false, unavailableMs: undefined, wasRefused: false };
+      this.is({ kind: 'succeeded', ...request, ...before, ...changes });
     }
     return this;
   }
@@ -61,9 +63,10 @@ class Story {
         isTrial: false,
         ownerFailures: 0,
         tookMs: 10,
-        retries: 0,
+        isRetry: false,
         leftMs: 0,
-        ...AT_ONCE,
+        firstNumber: this.#number,
+        running: 1,
       };
       this.is({ kind: 'failed', ...request, isNeeded: true, jitter: 1, ...changes });
     }
@@ -89,16 +92,13 @@ class Story {
 const known = () => new Story().succeeds(2);
 /** Both canaries have failed, and the endpoint's circuit is open for half a second. */
 const open = () => known().fails('abc').asked('2').trialFails('2').asked('1').trialFails('1');
+/** Ten owners have failed, none has succeeded, and a trial is due. */
+const atStart = () => new Story().fails('0123456789').is({ kind: 'due', isAwaited: true });
 /** Retries are paid for. */
 const rich = () => new Story().succeeds(40);
-/** Requests are spaced, and retries are paid for. */
-function paced(): Story {
-  const story = rich();
-  for (let n = 0; n < 40; n++) story.is({ kind: 'sent', number: n });
-  for (let n = 0; n < 40; n++) story.fails(n % 2 ? 'a' : 'b', BUSY, { isNeeded: false });
-  // So that the failures of the test lead to no check.
-  return story.succeeds(1);
-}
+/** The codes of so many owners, from the first one on. */
+const owners = (count: number) => Array.from({ length: count }, (_, n) => String.fromCodePoint(0x1000 + n)).join('');
+const rateOf = ({ health, nowMs }: Story) => paceStat(health.limiter, nowMs)?.perSecond;
 
 describe('a request is slow', () => {
   it.each([
@@ -111,6 +111,17 @@ describe('a request is slow', () => {
     const story = new Story();
     for (const each of tookMs) story.succeeds(1, each);
     expect(slowAfterMs(story.health)).toBe(expected);
+  });
+
+  it('no sooner because of answers that were slow themselves, but these count as latency', () => {
+    const story = new Story().succeeds(1, 300).succeeds(50, 9_000, { isSlow: true });
+    expect(slowAfterMs(story.health)).toBe(1_200);
+    expect(story.health.latencyMs).toBeGreaterThan(5_000);
+  });
+
+  it('after a second if nothing has succeeded and a circuit is open', () => {
+    expect(slowAfterMs(new Story().fails('0123456789').health)).toBe(1_000);
+    expect(slowAfterMs(new Story().fails('012345678').health)).toBe(Number.POSITIVE_INFINITY);
   });
 });
 
@@ -134,8 +145,7 @@ describe('a failed request', () => {
     ['with Retry-After', down({ retryAfterMs: 1_000 }), {}],
     ['that is not retryable', REFUSED, {}],
     ['that hung', DOWN, { tookMs: 1_001 }],
-    ['that was sent again already', DOWN, { retries: 1 }],
-    ['that got a 429 and was sent again already', BUSY, { retries: 1 }],
+    ['that was sent again already', DOWN, { isRetry: true }],
     ['that was a trial', DOWN, { isTrial: true }],
   ])('%s is not sent again', (_, error, changes) => {
     const { step, health } = rich().fails('a', error, changes);
@@ -174,95 +184,73 @@ describe('a failed request', () => {
     }
     expect(story.fails('a').step.retryDelayMs).toBeUndefined();
   });
+});
+
+describe('the limiter', () => {
+  it('is told of each request', () => {
+    const story = new Story().is({ kind: 'sent' });
+    expect(story.health.limiter).toMatchObject({ firstSentMs: 0, sent: { perSecond: 1 } });
+  });
+
+  it('is told of each answer: how long it took, and how many ran', () => {
+    const { limiter } = new Story().fails('a', DOWN, { running: 70 }).succeeds(1, 80).health;
+    expect(limiter).toMatchObject({ atOnce: 70, issuedCount: 1, usualMs: 80 });
+  });
 
   it.each([
-    ['a 429', 4, BUSY, 150],
-    ['a 429', 5, BUSY, undefined],
-    ['a 503', 4, down({ status: 503 }), 150],
-    ['a 500', 1, down({ status: 500 }), undefined],
-  ])('is sent again up to five times while requests are paced: %s after %s retries', (_, retries, error, expected) => {
-    expect(paced().fails('z', error, { retries }).step.retryDelayMs).toBe(expected);
-  });
-});
-
-describe('the room', () => {
-  it('grows with tokens, and from the first request on with time', () => {
-    const { health } = new Story().succeeds(1).fails('a');
-    expect(roomAt(health.room, 1_000)).toBe(17);
-    for (const number of [3, 4]) reduce(health, { kind: 'sent', number }, 990 + 10 * number);
-    expect(roomAt(health.room, 1_040)).toBe(19);
-    // A request that is made once more keeps its number.
-    reduce(health, { kind: 'sent', number: 3 }, 1_040);
-    expect(health.room.lastSent).toBe(4);
-  });
-});
-
-describe('the pace', () => {
-  it('is learned from every failure of an owner, not from its first one alone', () => {
-    const shareAfter = (ownerFailures: number) => rich().fails('a', BUSY, { ownerFailures }).health.pace.busyShare;
-    expect([0, 1, 20].map(shareAfter)).toEqual([0.025, 0.025, 0.025]);
-  });
-
-  /** How the outcome of 40 owners changes it, where owner 39 is served before. */
-  const afterMany = (error: OwnerTokenError) => {
+    ['a 429', true, BUSY, {}],
+    ['a 429 after one', true, BUSY, { ownerFailures: 1 }],
+    ['a third 429 in a row', false, BUSY, { ownerFailures: 2 }],
+    ['a 503', true, UNAVAILABLE, {}],
+    ['a third 503 in a row', false, UNAVAILABLE, { ownerFailures: 2 }],
+    ['a 503 with Retry-After', false, down({ status: 503, retryAfterMs: 1_000 }), {}],
+    ['a 500', false, down({ status: 500 }), {}],
+    ['a refusal', false, REFUSED, {}],
+  ])('learns a rate if many owners get %s: %s', (_, isBusy, error, changes) => {
     const story = rich();
-    for (let n = 0; n < 40; n++) {
-      if (n === 20) story.succeeds(20);
-      story.fails(String.fromCodePoint(0x1000 + n), error, { isNeeded: false });
-      if (n === 19) story.is({ kind: 'succeeded', owner: '\u1000', number: 99, isTrial: false, tookMs: 0, ...AT_ONCE });
-    }
-    const { busyShare, cutAtMs } = story.health.pace;
-    return busyShare > 0 || cutAtMs >= 0;
-  };
-
-  it.each([
-    ['a 429', true, BUSY],
-    ['503s of which owners recover', true, down({ status: 503 })],
-    ['a 503 with Retry-After', false, down({ status: 503, retryAfterMs: 1_000 })],
-    ['a 500', false, down({ status: 500 })],
-    ['a refusal', false, REFUSED],
-  ])('is learned from %s: %s', (_, isBusy, error) => {
-    expect(afterMany(error)).toBe(isBusy);
+    for (let n = 0; n < 40; n++) story.is({ kind: 'sent' });
+    // So that a 503 is one of load.
+    story.succeeds(1, 0, { unavailableMs: 0 });
+    story.fails(owners(40), error, { isNeeded: false, ...changes });
+    expect(rateOf(story) !== undefined).toBe(isBusy);
   });
 
-  it('forgets the 429s before a success that ends a check: they were their owners’ own', () => {
-    const shareAfter = (owners: string) => known().fails(owners, BUSY).succeeds().health.pace.busyShare;
-    expect(shareAfter('ab')).toBeGreaterThan(0);
-    expect(shareAfter('abc')).toBe(0);
-  });
-
-  it('has the given quota', () => {
-    expect(initialHealth(RANGES, 100, 7).pace.quotaPerSecond).toBe(7);
-  });
-
-  it.each([
-    ['token', (story: Story, tookMs: number) => story.succeeds(1, tookMs)],
-    ['failure', (story: Story, tookMs: number) => story.fails('z', DOWN, { tookMs })],
-  ])('is not judged by a %s of a request from before the last cut', (_, answer) => {
-    const story = paced();
-    story.nowMs = 100;
-    expect([100, 99].map((tookMs) => answer(story, tookMs).health.pace.answers)).toEqual([0, 1]);
-  });
-
-  it('forgets the 503 of an owner that is forgotten', () => {
-    const story = known()
-      .fails('a', down({ status: 503 }))
-      .is({ kind: 'forgotten', owner: 'a' });
-    expect(story.health.pace.unavailable.size).toBe(0);
-  });
-
-  const hasLearnedRate = ({ health }: Story) => health.pace.perSecond < Number.POSITIVE_INFINITY;
-  it('is forgotten by resume, and by no other event', () => {
-    expect(hasLearnedRate(paced().is({ kind: 'forgotten', owner: 'a' }))).toBe(true);
-    expect(hasLearnedRate(paced().is({ kind: 'resumed' }))).toBe(false);
+  it('has the given quota, and drops what it has learned when resumed', () => {
+    const quota = { health: initialHealth<string>(RANGES, 100, 7), nowMs: 0 } as Story;
+    expect(rateOf(quota)).toBe(7);
+    const story = rich().fails(owners(40), BUSY, { isNeeded: false });
+    expect([rateOf(story), rateOf(story.is({ kind: 'resumed' }))]).toEqual([5, undefined]);
   });
 });
 
-it('before the first success an owner pauses no longer than the endpoint, unless the answer is about it', () => {
-  const pauseMs = (story: Story, error: OwnerTokenError) => story.fails('a', error, { ownerFailures: 12 }).verdict[2];
-  expect(pauseMs(new Story(), REFUSED)).toBe(30_000);
-  expect(pauseMs(new Story(), REVOKED)).toBe(300_000);
-  expect(pauseMs(known(), REFUSED)).toBe(300_000);
+describe('an owner that is refused as the client', () => {
+  const CLIENT = new OwnerTokenError('client_refused', 'no', { status: 401, oauthError: 'invalid_client' });
+  /** How long its twelfth failure in a row pauses it. */
+  const pauseMs = (story: Story, error = CLIENT, firstNumber = 2) =>
+    story.fails('a', error, { ownerFailures: 11, firstNumber }).verdict[2];
+
+  it.each([
+    ['no other owner has got a token since its first failure', () => known(), CLIENT, 60_000],
+    ['one has', () => known().succeeds(2), CLIENT, 300_000],
+    [
+      'one has, but so has one that was refused as the client',
+      () => known().succeeds(1, 50, { wasRefused: true }),
+      CLIENT,
+      60_000,
+    ],
+    ['what it got is no code of the client', () => known(), REFUSED, 300_000],
+  ])('pauses up to the cap of the client or of owners: %s', (_, story, error, expected) => {
+    expect(pauseMs(story(), error)).toBe(expected);
+  });
+
+  it('pauses up to the cap of owners again five minutes after one that was refused got a token', () => {
+    const lengthAfter = (ms: number) => {
+      const story = known().succeeds(1, 50, { wasRefused: true });
+      story.nowMs += ms;
+      return pauseMs(story);
+    };
+    expect([lengthAfter(300_000), lengthAfter(300_001)]).toEqual([60_000, 300_000]);
+  });
 });
 
 describe('the scope of a failure, and its owner’s pause', () => {
@@ -277,16 +265,6 @@ describe('the scope of a failure, and its owner’s pause', () => {
     ['the failure that opened the circuit', () => open(), ['endpoint', undefined, undefined]],
     ['a failure while the circuit is open', () => open().fails('z'), ['endpoint', undefined, undefined]],
     [
-      'a failure while the circuit is open of a request sent before the last success',
-      () => open().fails('z', DOWN, { number: 2 }),
-      ['owner', 'endpoint_unavailable', 100],
-    ],
-    [
-      'a failure while the circuit is open of an owner that failed before',
-      () => open().fails('z', DOWN, { ownerFailures: 1 }),
-      ['owner', 'endpoint_unavailable', 200],
-    ],
-    [
       'a failed trial of an owner that failed before',
       () => open().is({ kind: 'due', isAwaited: true }).asked('z').trialFails('z', DOWN, { ownerFailures: 1 }),
       ['endpoint', undefined, undefined],
@@ -300,6 +278,21 @@ describe('the scope of a failure, and its owner’s pause', () => {
       'a failed trial that speaks of its owner',
       () => open().is({ kind: 'due', isAwaited: true }).asked('z').trialFails('z', REVOKED),
       ['owner', 'owner_refused', 1_000],
+    ],
+    [
+      'a failed trial of a caller',
+      () => open().is({ kind: 'due', isAwaited: true }).asked('z').trialFails('z', DOWN, { isNeeded: true }),
+      ['endpoint', 'endpoint_unavailable', 100],
+    ],
+    [
+      'a failed trial of a caller before anyone has succeeded',
+      () => atStart().asked('a').trialFails('a', DOWN, { isNeeded: true }),
+      ['endpoint', 'endpoint_unavailable', 100],
+    ],
+    [
+      'a failed trial of a refresh before anyone has succeeded',
+      () => atStart().asked('a').trialFails('a'),
+      ['endpoint', 'endpoint_unavailable', 100],
     ],
     [
       'a failure put at the client',
@@ -324,7 +317,7 @@ describe('the scope of a failure, and its owner’s pause', () => {
     [
       'the tenth refusal before anyone has succeeded',
       () => new Story().fails('0123456789', REFUSED),
-      ['client', 'client_refused', 1_000],
+      ['client', 'owner_refused', 1_000],
     ],
     [
       'a failure with Retry-After before anyone has succeeded',
@@ -337,7 +330,7 @@ describe('the scope of a failure, and its owner’s pause', () => {
 
   it('are the circuit’s scope, and no pause, if the failure opens it while canaries are in flight', () => {
     const story = known().fails('abc').asked(undefined);
-    expect(circuitOf(story.health.blame)).toMatchObject({ scope: 'endpoint' });
+    expect(story.health.blame.doubt?.circuit).toMatchObject({ scope: 'endpoint' });
     const old = known()
       .fails('abc')
       .asked('2')

@@ -11,7 +11,7 @@ const down = new OwnerTokenError('endpoint_unavailable', 'it is down', {
   status: 503,
 });
 
-it('an error of ours that a source threw stays what it is, but is the owner’s and dated by our clock', () => {
+it('an OwnerTokenError that a source threw keeps its code, and gets the owner and the registry’s time', () => {
   const error = toOwnerTokenError(down, 'owner_x', 'key-123', now);
   expect(error).not.toBe(down);
   expect(error).toMatchObject({

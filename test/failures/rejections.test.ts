@@ -4,7 +4,6 @@ import {
   afterArrival,
   afterRejection,
   afterResume,
-  knownRejection,
   type RejectionState,
 } from '../../src/failures/rejections.ts';
 import { AccessToken } from '../../src/token.ts';
@@ -102,7 +101,9 @@ describe('an accepted call', () => {
   });
 
   it('shows that a rejection was no evidence of how long the token lives', () => {
-    expect(afterArrival(afterAcceptance(reject(undefined, 5), 50), old, 60, 70)).toMatchObject({ replaced: undefined });
+    expect(afterArrival(afterAcceptance(reject(undefined, 5), 50) as RejectionState, old, 60, 70)).toMatchObject({
+      replaced: undefined,
+    });
   });
 
   it('ends the streak of a kept token, which stays kept for its time', () => {
@@ -139,22 +140,7 @@ describe('a newer token', () => {
   });
 
   it('clears what is known if no token before it was rejected', () => {
-    expect(afterArrival(undefined, old, 1, 2)).toBeUndefined();
     expect(afterArrival(unproven(1), old, 1, 2)).toBeUndefined();
-  });
-});
-
-describe('a known rejection', () => {
-  const kept = () => reject(unproven(1), 1_040);
-  it.each([
-    ['nothing', () => undefined, undefined],
-    ['one rejected token', () => reject(undefined, 5), undefined],
-    ['a first replacement', () => unproven(), undefined],
-    ['a token that is kept', kept, { sinceMs: 1_040, untilMs: 31_000 }],
-    ['a token in a row that is being replaced', () => reject(kept(), 21_000), { sinceMs: 1_040, untilMs: Infinity }],
-    ['a token in a row that has just arrived', () => unproven(1), { sinceMs: 1_000, untilMs: 11_000 }],
-  ])('of %s lasts until the next call would have shown otherwise', (_, state, expected) => {
-    expect(knownRejection(state())).toEqual(expected);
   });
 });
 

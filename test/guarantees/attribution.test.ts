@@ -25,7 +25,7 @@ describe('M1', () => {
   });
 
   it('the code follows the scope: in errors, refusals, descriptions, stats and reports', async () => {
-    const pauses = { client: { baseMs: 1_000, capMs: 30_000 } };
+    const pauses = { client: { baseMs: 10_000, capMs: 30_000 } };
     const { registry, clock, source } = scripted({ pauses });
     source.script((call) => call.fail(bare401()));
     const owners = keys(10);
@@ -34,7 +34,7 @@ describe('M1', () => {
     }
     const escalated = { code: 'client_refused', failureScope: 'client', retryable: false };
     expect(await errorOf(registry.getToken('key-10'))).toMatchObject(escalated);
-    clock.advance(750);
+    clock.advance(7_500);
     expect(await errorOf(registry.getToken('trial'))).toMatchObject(escalated);
     expect(await errorOf(registry.getToken('healthy'))).toMatchObject(escalated);
     for (const key of ['key-10', 'healthy']) expect(registry.describe(key)).toMatchObject({ code: 'client_refused' });

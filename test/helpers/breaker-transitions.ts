@@ -1,5 +1,4 @@
-import { type BlameEvent, reduceBlame } from '../../src/failures/blame.ts';
-import { type Blame, circuitOf, initialBlame } from '../../src/failures/blame-state.ts';
+import { type Blame, type BlameEvent, initialBlame, reduceBlame } from '../../src/failures/blame.ts';
 import { OwnerTokenError } from '../../src/index.ts';
 
 const RANGE = { baseMs: 1_000, capMs: 10_000 };
@@ -19,16 +18,18 @@ export function breakerTransitions(): string[] {
     reduceBlame(blame, event, nowMs);
   };
   const sent = (owner: string, isTrial = false) => ({ owner, number: ++number, isTrial });
-  const succeed = (owner: string, isTrial = false) => step({ kind: 'succeeded', ...sent(owner, isTrial) });
+  const succeed = (owner: string, isTrial = false) =>
+    step({ kind: 'succeeded', ...sent(owner, isTrial), wasRefused: false });
   const fail = (owner: string, error = down, isTrial = false) =>
     step({ kind: 'failed', ...sent(owner, isTrial), error, ownerFailures: 0, jitter: 0 });
   const ask = (owner: string) => step({ kind: 'trialSent', owner });
+  const phaseOf = ({ doubt }: Blame<string>) => (doubt ? (doubt.circuit ? 'open' : 'checking') : 'closed');
   const on = (event: string, act: () => void) => {
-    const { phase } = blame.state;
-    const circuit = circuitOf(blame);
+    const phase = phaseOf(blame);
+    const circuit = blame.doubt?.circuit;
     act();
-    if (blame.state.phase !== phase || circuitOf(blame) !== circuit) {
-      transitions.add(`${phase} ${blame.state.phase}: ${event}`);
+    if (phaseOf(blame) !== phase || blame.doubt?.circuit !== circuit) {
+      transitions.add(`${phase} ${phaseOf(blame)}: ${event}`);
     }
   };
   const known = () => {
@@ -48,15 +49,18 @@ export function breakerTransitions(): string[] {
     step({ kind: 'due', isAwaited: true });
     ask('y');
   };
-  checking();
-  on('a success', () => succeed('y', true));
+  for (const end of [() => succeed('y', true), () => fail('y', refused, true)]) {
+    checking();
+    on('a success, or a canary fails for its owner alone', end);
+  }
   known();
   on('a failure whose source gave it the scope client or endpoint', () => fail('a', given));
-  for (const end of [() => succeed('y', true), () => fail('y', refused, true), () => step({ kind: 'resumed' })]) {
+  const resume = () => step({ kind: 'resumed' });
+  for (const end of [() => succeed('z'), () => succeed('y', true), () => fail('y', refused, true), resume]) {
     open();
-    on('a trial succeeds, or fails for its owner alone, or resume()', end);
+    on('a success, or a trial fails for its owner alone, or resume()', end);
   }
   open();
-  on('a trial fails, the next pause is longer', () => fail('y', down, true));
+  on('a trial fails, the next pause begins', () => fail('y', down, true));
   return [...transitions];
 }

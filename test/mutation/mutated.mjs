@@ -1,4 +1,6 @@
-const inRegistry = ['registry', 'lasting-tokens', 'scheduler'].map((name) => `registry/${name}`);
+const inRegistry = ['registry', 'owners/lasting-tokens', 'owners/recent-tokens', 'requests/scheduler'].map(
+  (name) => `registry/${name}`,
+);
 const inGuarantees = [
   ...['single-flight', 'hangs-and-cancellation', 'request-signals', 'rejected-tokens', 'api-outages', 'mixed-answers'],
   ...['async-context', 'time', 'registry-life-cycle', 'long-queues'],
@@ -9,18 +11,20 @@ const inGuarantees = [
  * theirs below `test`: those that notice most come first. What acts shows only in what callers, the source and the logs see.
  */
 export const MUTATED = {
-  'registry/requests': ['registry/requests', ...inRegistry, ...inGuarantees],
-  'registry/lasting-tokens': ['registry/lasting-tokens'],
-  'registry/slot': ['registry/slot'],
-  'registry/queue': ['registry/queue'],
+  'registry/requests/lifecycle': ['registry/requests/requests', ...inRegistry, ...inGuarantees],
+  'registry/requests/requests': ['registry/requests/requests', ...inRegistry, ...inGuarantees],
+  'registry/owners/lasting-tokens': ['registry/owners/lasting-tokens'],
+  'registry/owners/recent-tokens': ['registry/owners/recent-tokens', 'guarantees/mixed-answers'],
+  'registry/owners/slot': ['registry/owners/slot'],
+  'registry/requests/queue': ['registry/requests/queue'],
   'failures/blame': ['failures/blame'],
-  'failures/pace': ['failures/pace'],
-  'failures/pauses': ['failures/pauses', 'failures/pace'],
+  'failures/limiter': ['failures/limiter'],
+  'failures/pauses': ['failures/pauses', 'failures/limiter'],
   'failures/reducer': ['failures/reducer'],
   'failures/refusals': ['failures/refusals'],
   'failures/rejections': ['failures/rejections'],
   'expiry/lifetime': ['expiry/lifetime'],
-  'expiry/lifetime-candidates': ['expiry/lifetime-candidates'],
+  'expiry/learned-lifetime': ['expiry/learned-lifetime'],
   'expiry/jwt-times': ['expiry/jwt-times'],
   'expiry/policies': ['expiry/policies', 'expiry/exp-bound', 'guarantees/token-lifetimes'],
 };

@@ -3,7 +3,7 @@
  * docs/internals/mutation.md.
  *
  *   npm run mutation                                       every file: takes hours
- *   npm run mutation -- registry/requests failures/pace    these files; the scores of the others stay
+ *   npm run mutation -- failures/blame failures/limiter       these files; the scores of the others stay
  */
 
 import { execFileSync, spawnSync } from 'node:child_process';

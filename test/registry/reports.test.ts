@@ -164,17 +164,20 @@ it('`resume` ends the count of an owner whose token is being replaced for the se
   expect(registry.stats().pauses).toEqual({ owners: 0 });
 });
 
-it('`resume` has the next call request a token even for an owner that no longer counts as rejected', async () => {
+it('an owner whose tokens the API rejects counts until a call is accepted, also after the time of the kept token', async () => {
   const { registry, clock, source } = scripted({}, ScriptedSource.answering());
-  const reject = async () => registry.reject('key-1', await registry.getToken('key-1'));
-  await reject();
-  await reject();
-  clock.advance(60_000);
-  expect([registry.stats().pauses.rejected, registry.owners({ state: 'working' }).length]).toEqual([undefined, 1]);
-  registry.resume();
-  await settle();
-  await registry.getToken('key-1');
-  expect(source.calls).toHaveLength(3);
+  const token = async () => registry.getToken('key-1');
+  registry.reject('key-1', await token());
+  registry.reject('key-1', await token());
+  for (const ms of [999, 9_000, 1, 60_000]) {
+    clock.advance(ms);
+    expect([registry.stats().pauses.rejected?.owners, registry.owners({ state: 'rejected' }).length]).toEqual([1, 1]);
+  }
+  registry.reject('key-1', await token());
+  const third = await token();
+  expect([source.calls.length, registry.stats().pauses.rejected?.owners]).toEqual([3, 1]);
+  registry.accept('key-1', third);
+  expect([registry.stats().pauses, registry.owners({ state: 'working' }).length]).toEqual([{ owners: 0 }, 1]);
 });
 
 it('the list of owners takes time in proportion to its length: no other owner is fingerprinted', async () => {

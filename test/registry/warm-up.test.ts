@@ -27,8 +27,8 @@ class ScriptedTokens {
 
   run(keys: Iterable<string> | AsyncIterable<string>, options?: WarmUpOptions, concurrency = 4): Promise<WarmUpReport> {
     const time = new Time(this.clock);
-    const getToken = (accessKey: string, { signal }: { signal: AbortSignal }) => this.#getToken(accessKey, signal);
-    const parts = { tokens: { getToken }, concurrency, closing: new AbortController().signal, time };
+    const getToken = (accessKey: string, signal: AbortSignal) => this.#getToken(accessKey, signal);
+    const parts = { getToken, concurrency, closing: new AbortController().signal, time };
     return warmUp({ ...parts, maxOwners: 1_000, diagnostics: { emit: () => {} } }, keys, options);
   }
 

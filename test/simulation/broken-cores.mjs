@@ -16,43 +16,64 @@ export const BROKEN_CORES = {
     ],
   ],
   'failures/blame': [
-    ['a canary that succeeds proves nothing', '  else trust(blame, nowMs);\n', ''],
+    ['a canary that succeeds proves nothing', '  if (doubt) trust(blame, nowMs);\n', ''],
     [
       'canaries are never asked',
-      'failedCanaries: 0, failure };\n  return true;',
-      'failedCanaries: 0, failure };\n  return false;',
+      'blame.doubt = { ...none, failure: error };\n  return true;',
+      'blame.doubt = { ...none, failure: error };\n  return false;',
     ],
-    ['no canary is needed to open', 'blame.canaries.length > 0 ? beginCheck(', 'blame === null ? beginCheck('],
+    [
+      'no canary is needed to open',
+      'if (canaries.length === 0) return open(blame, error, jitter, nowMs);\n  const none',
+      'if (canaries) return open(blame, error, jitter, nowMs);\n  const none',
+    ],
     ['two suspects are enough', 'const SUSPECTS_TO_CHECK = 3;', 'const SUSPECTS_TO_CHECK = 2;'],
     ['nine suspects are enough before any success', 'BEFORE_ANY_SUCCESS = 10;', 'BEFORE_ANY_SUCCESS = 9;'],
     ['ten suspects are not enough before any success', 'BEFORE_ANY_SUCCESS = 10;', 'BEFORE_ANY_SUCCESS = 11;'],
-    ['a success does not clear the suspects', 'state.suspects.length = 0;', ';'],
+    [
+      'a success does not clear the suspects',
+      'const { canaries, doubt } = blame;\n  blame.suspects = [];\n',
+      'const { canaries, doubt } = blame;\n',
+    ],
     ['a given scope opens no circuit', 'if (isGiven) return', 'if (isGiven && !blame) return'],
-    ['no trial is ever due', 'state.isDue = true;', ''],
+    ['no trial is ever due', 'doubt.isDue = true;', ''],
     [
       'a trial about its owner alone closes nothing',
       "if (scope === 'owner') return trust(",
       'if (scope === null) return trust(',
     ],
+    [
+      'trials have no end of a pause to wait for',
+      'return doubt.isDue && doubt.outstanding === 0',
+      'return doubt.outstanding === 0',
+    ],
+    ['several trials at once', "doubt.outstanding === 0 ? 'trial'", "doubt.outstanding < 3 ? 'trial'"],
   ],
-  'failures/blame-state': [
-    ['trials have no end of a pause to wait for', 'state.isDue && state.outstanding === 0', 'state.outstanding === 0'],
-    ['several trials at once', "state.outstanding === 0 ? 'trial'", "state.outstanding < 3 ? 'trial'"],
+  'failures/limiter': [
+    ['a quota is not kept', 'limiter.nextStartMs = nowMs + 1_000 /', 'limiter.nextStartMs = nowMs + 0 /'],
+    [
+      'the ramp at the start is ignored',
+      'const ramp = RAMP.atFirst + issuedCount',
+      'const ramp = 10_000 + issuedCount',
+    ],
+    ['one request too many is in flight', 'if (running >= atOnce) return', 'if (running > atOnce) return'],
   ],
-  'failures/pace': [['a quota is not kept', 'nowMs + intervalMs', 'nowMs']],
-  'failures/pauses': [['Retry-After is not heeded', 'askedMs ?? Math.max', 'Math.max']],
+  'failures/pauses': [['Retry-After is not heeded', 'askedMs || Math.max', 'Math.max']],
   'failures/reducer': [
-    ['retries need no tokens', ' || savedTokens < TOKENS_PER_RETRY)', ')'],
-    ['a failed request is sent again without end', 'retries >= most || ', ''],
+    ['retries need no tokens', 'mayRetry && savedTokens >= TOKENS_PER_RETRY ?', 'mayRetry && savedTokens < 1e9 ?'],
+    [
+      'a failed request is sent again without end',
+      'const isFirst = ownerFailures === 0 && !isRetry;',
+      'const isFirst = ownerFailures === 0;',
+    ],
     ['a retry uses up no budget', 'health.savedTokens -= TOKENS_PER_RETRY;', ''],
     [
       'requests are slow before any latency is known',
-      'Number.POSITIVE_INFINITY : Math.max(SLOW_MS',
-      '1 : Math.max(SLOW_MS',
+      'blame.doubt?.circuit ? SLOW_MS : Number.POSITIVE_INFINITY',
+      'blame.doubt?.circuit ? SLOW_MS : 1',
     ],
-    ['every request is slow at once', 'Math.max(SLOW_MS, SLOW_LATENCIES * latencyMs)', '1'],
+    ['every request is slow at once', 'return Math.max(SLOW_MS, SLOW_LATENCIES * promptMs);', 'return 1;'],
   ],
-  'failures/room': [['the ramp at the start is ignored', 'RAMP.atFirst + issued', '10_000 + issued']],
   'failures/refusals': [
     ['callers are told to come again at once', 'const MIN_WAIT_MS = 100;', 'const MIN_WAIT_MS = 0;'],
     ['messages of sources are kept as they are', "text.replaceAll(accessKey, '[access key]')", 'text'],
@@ -77,33 +98,38 @@ export const BROKEN_CORES = {
     ],
   ],
   'registry/registry': [
-    ['callers do not join', 'const requesting = flight !== undefined', 'const requesting = false && flight'],
     [
       'keys are trimmed',
       '    try {\n      // Before the lookup',
       '    accessKey = accessKey.trim();\n    try {\n      // Before the lookup',
     ],
   ],
-  'registry/request-outcomes': [
-    ['a detached answer is stored', 'if (this.end(flight, now)) {', 'if (this.end(flight, now) || flight) {'],
-    ['the end of a request starts no other', '    this.#scheduler.react(now, message);\n', ''],
+  'registry/requests/requests': [
+    ['callers do not join', 'const requesting = flight !== undefined', 'const requesting = false && flight'],
+    ['close leaves callers waiting', 'this.#waiters.reject(flight, closedError(flight.slot.owner, now));', ''],
   ],
-  'registry/requests': [
+  'registry/requests/lifecycle': [
     [
       'no request goes over a new connection',
       'freshConnection: failures >= FAILURES_BEFORE_NEW_CONNECTION || this.scheduler.isTrial(flight)',
       'freshConnection: false',
     ],
-    ['what is asked again keeps to no pace', 'paceAllows(this.scheduler.health.pace, now.monotonicMs) ||', 'now ||'],
-    ['close leaves callers waiting', 'this.#waiters.reject(flight, closedError(flight.slot.owner, now));', ''],
+    [
+      'what is asked again keeps to no rate limit',
+      'const mustWait = now.monotonicMs < this.scheduler.health.limiter.nextStartMs &&',
+      'const mustWait = !now &&',
+    ],
+    ['a detached answer is stored', 'if (this.end(flight, now)) {', 'if (this.end(flight, now) || flight) {'],
+    ['the end of a request starts no other', '    this.scheduler.react(now, message);\n', ''],
   ],
-  'registry/scheduler': [
+  'registry/requests/scheduler': [
+    ['a canary is asked for twice', ' || this.#owners.flightOf(owner)) continue', ') continue'],
+    ['paused owners are canaries', '!slot || slot.history.failure ||', '!slot ||'],
     [
       'the pool of slow requests has no bound',
-      'running.length + Math.max(0, slow.length - concurrency)',
-      'running.length',
+      'const counted = running.length + Math.max(0, slow.length - this.#settings.concurrency);',
+      'const counted = running.length;',
     ],
-    ['one request too many is in flight', 'return counted < roomAt', 'return counted <= roomAt'],
     [
       'the queue has no bound',
       'if (this.queue.waiting < this.#settings.maxQueued) return true;',
@@ -123,18 +149,16 @@ export const BROKEN_CORES = {
     ['what is to be sent again too late is lost', 'if (leftMs <= 0) return giveUp();', 'if (leftMs <= 0) return;'],
     [
       'an open circuit holds nothing back',
-      'this.queue.startNext(now.monotonicMs, !mayAny)',
-      'this.queue.startNext(now.monotonicMs, false)',
+      'this.queue.startNext(now.monotonicMs, !mayAny,',
+      'this.queue.startNext(now.monotonicMs, false,',
     ],
     [
       'what is queued as a circuit opens is lost',
       '        this.#refuse(flight, refusal(circuit, flight.slot.owner, now));\n',
       '        this.queue.move(flight, undefined);\n',
     ],
-    ['a canary is asked for twice', ' || this.#owners.flightOf(owner)', ''],
-    ['paused owners are canaries', ' || slot.history.failure', ''],
   ],
-  'registry/slot-cache': [
+  'registry/owners/slot-cache': [
     [
       'a token is served a second longer',
       'second < (this.#freshUntilSeconds[index] as number)',
@@ -146,16 +170,16 @@ export const BROKEN_CORES = {
       'this.#freeIndexes[this.#freeIndexes.length - 1] ?? this.#slots.length',
     ],
   ],
-  'registry/slot': [
+  'registry/owners/slot': [
     [
       'rejections in a row are not remembered',
-      'if (rejection || lastMoments) slot.history',
-      'if (lastMoments) slot.history',
+      'if (rejection) update(slot, { rejection });\n  slot.held = token',
+      'slot.held = token',
     ],
     ['a failure drops the token', 'update(slot, { failure });', 'slot.held = undefined;\n  update(slot, { failure });'],
     [
       'refreshes begin within pauses',
-      "return isStopped ? 'serve' : 'serve-and-refresh';",
+      "return mayRequest(slot, now, conditions) ? 'serve-and-refresh' : 'serve';",
       "return conditions.requesting ? 'serve' : 'serve-and-refresh';",
     ],
     [
@@ -164,23 +188,23 @@ export const BROKEN_CORES = {
       'if (conditions.circuit) return',
     ],
   ],
-  'registry/held-token': [
+  'registry/owners/held-token': [
     ['a lifetime counts from the answer', 'requestedAtMs: now.wallMs - tookMs', 'requestedAtMs: now.wallMs'],
     ['a date from before the clock was set back stands', 'setBackMs > MAX_READING_ERROR_MS', 'setBackMs > 1e15'],
   ],
-  'registry/source-call': [
+  'registry/requests/source-call': [
     [
       'a thrown value that cannot be read is thrown on',
       "  } catch {\n    const message = 'the token source threw a value",
       "  } catch (error) {\n    if (error) throw error;\n    const message = 'the token source threw a value",
     ],
   ],
-  'registry/waiters': [
-    ['an abort leaves its caller waiting', '    waiter.reject(waiter.signal?.reason);\n', ''],
+  'registry/requests/flight': [
+    ['an abort leaves its caller waiting', '        reject(signal?.reason);\n', ''],
     [
       'an abort fails all who wait',
-      '    waiter.reject(waiter.signal?.reason);\n',
-      '    callers.reject(waiter.signal?.reason);\n    waiter.reject(waiter.signal?.reason);\n',
+      '        reject(signal?.reason);\n',
+      '        reject(signal?.reason);\n        this.reject(flight, signal?.reason);\n',
     ],
   ],
 };

@@ -6,6 +6,7 @@
 
 import { type FailureScope, OwnerTokenError, type RegistryStats } from '../../src/index.ts';
 import type { Mark, WatchedOptions, WorldView } from './observed.ts';
+import { SLOW_MS } from './request-account.ts';
 
 /** The open circuit as it was seen when the world was last quiet. */
 interface Seen {
@@ -226,6 +227,13 @@ export class CircuitWatch {
     if (isUnheeded) this.#broken(`${this.#firstFailures.size} owners failed first, and no circuit is open`);
   }
 
+  /** Where no owner is known that had a token, a slow trial makes way for another one, and is no trial any more. */
+  #endSlowTrials(): void {
+    for (const mark of this.#trials) {
+      if (this.#world.clock.monotonicMs - mark.sentMs >= SLOW_MS) this.#trials.delete(mark);
+    }
+  }
+
   #checkOpen({ pauses, canaries }: RegistryStats): void {
     const { wallMs, monotonicMs } = this.#world.clock;
     const { retryAtMs, probing } = (pauses.client ?? pauses.endpoint) as { retryAtMs: number; probing: boolean };
@@ -234,6 +242,7 @@ export class CircuitWatch {
     if (leftMs > mostMs + 1) this.#broken(`a circuit is open for ${leftMs} ms`);
     if (this.isAlone && this.#worked) this.#broken('a success has not closed the circuit');
     if (this.isAlone && this.#mustClose) this.#broken('an answer about the owner of a trial has not closed it');
+    if (!probing) this.#endSlowTrials();
     const before = this.#seen;
     if (!before && this.#given.size === 0) this.#checkOpened(canaries);
     this.#firstFailures.clear();

@@ -21,7 +21,7 @@ import { TokenAccount } from './token-account.ts';
 const MOST_CANARIES_QUEUED = 2;
 /** A failed request is sent again after this time at most, which counts as no waiting. */
 const LONGEST_REST_MS = 150;
-/** No call waits longer for its turn while its owner has a token, even a rejected one. */
+/** Where a rate limits requests, no call waits longer for its turn while its owner has a token, even a rejected one. */
 const LONGEST_WAIT_WITH_TOKEN_MS = 1_000;
 /** The pace is forgotten this long after the last failure. */
 const LONGEST_PACED_MS = 120_000;
@@ -360,9 +360,10 @@ export class Oracle {
     const { clock } = this.world;
     const excused = clock.excusedMs - excusedMs;
     const waitedMs = clock.monotonicMs - sinceMs - excused - (this.#requests.busyMs(owner) - busyMs);
-    const { maxQueueMs } = this.options;
+    const { maxQueueMs, requestsPerSecond } = this.options;
     const hasToken = call.livesUntilMs > clock.timelineMs && call.generation === this.generationOf(owner);
-    const mostMs = hasToken && !this.closed ? Math.min(maxQueueMs, LONGEST_WAIT_WITH_TOKEN_MS) : maxQueueMs;
+    const isPaced = requestsPerSecond !== undefined && !this.closed;
+    const mostMs = hasToken && isPaced ? Math.min(maxQueueMs, LONGEST_WAIT_WITH_TOKEN_MS) : maxQueueMs;
     if (waitedMs > mostMs + LONGEST_REST_MS + 2) this.#broken(`a call waited ${waitedMs} ms for its turn`);
   }
 

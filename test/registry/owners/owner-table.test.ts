@@ -1,12 +1,10 @@
-import { expect, it } from 'vitest';
-import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
-import { Flight } from '../../src/registry/flight.ts';
-import { OwnerTable } from '../../src/registry/owner-table.ts';
-import { recordFailure, recordSuccess, type Slot } from '../../src/registry/slot.ts';
-import type { Diagnostics } from '../../src/reporting/diagnostics.ts';
-import { at } from '../helpers/instants.ts';
-import { tokenOf } from '../helpers/numbered-tokens.ts';
-import { createSlot } from '../helpers/slots.ts';
+import { describe, expect, it } from 'vitest';
+import { OwnerTable } from '../../../src/registry/owners/owner-table.ts';
+import { clearSlot, recordFailure, recordSuccess, type Slot } from '../../../src/registry/owners/slot.ts';
+import { Flight } from '../../../src/registry/requests/flight.ts';
+import type { Diagnostics } from '../../../src/reporting/diagnostics.ts';
+import { tokenOf } from '../../helpers/numbered-tokens.ts';
+import { createSlot, heldOf, pauseUntil } from '../../helpers/slots.ts';
 
 /** A table for two owners of either kind, with the names of those evicted. */
 function tableOfTwo() {
@@ -22,15 +20,15 @@ function tableOfTwo() {
 /** Stores an owner with a token, or one that failed. */
 function stored(table: OwnerTable, owner: string, what: 'token' | 'failure'): Slot {
   const slot = createSlot(owner);
-  if (what === 'token') recordSuccess(slot, { token: tokenOf(owner), offsetMs: 0 });
-  else recordFailure(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
+  if (what === 'token') recordSuccess(slot, heldOf(tokenOf(owner)));
+  else recordFailure(slot, pauseUntil(1));
   table.store(slot);
   return slot;
 }
 
 const newFlight = (owner: string, slot = createSlot(owner)) => new Flight(slot, 'new', 0);
 
-const counts = ({ size, usable, failingCount, evictions }: OwnerTable) => [size, usable, failingCount, evictions];
+const counts = ({ size, usable, failing, evictions }: OwnerTable) => [size, usable, failing.size, evictions];
 
 it('owners with a token, and failing ones, are counted as they are stored', () => {
   const { table } = tableOfTwo();
@@ -38,10 +36,10 @@ it('owners with a token, and failing ones, are counted as they are stored', () =
   stored(table, 'owner_a', 'token');
   const slot = stored(table, 'owner_b', 'failure');
   expect(counts(table)).toEqual([2, 1, 1, 0]);
-  recordSuccess(slot, { token: tokenOf('b'), offsetMs: 0 });
+  recordSuccess(slot, heldOf(tokenOf('b')));
   table.store(slot);
   expect(counts(table)).toEqual([2, 2, 0, 0]);
-  recordFailure(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 });
+  recordFailure(slot, pauseUntil(1));
   table.store(slot);
   expect(counts(table)).toEqual([2, 2, 1, 0]);
 });
@@ -56,62 +54,81 @@ it('owners that are evicted or forgotten no longer count as failing', () => {
   expect(counts(table)).toEqual([0, 0, 0, 1]);
 });
 
-it('failing owners are listed in the order of their first failure, those without a token first', () => {
+it('failing owners are listed in the order of their first failure', () => {
   const table = new OwnerTable(9, { emit: () => {}, lifted: () => {} });
   const again = (slot: Slot) => {
-    recordFailure(slot, { error: new OwnerTokenError('owner_refused', 'no'), count: 2, retryAtMonotonicMs: 1 });
+    recordFailure(slot, pauseUntil(1, 2));
     table.store(slot);
     return slot;
   };
   const withToken = again(stored(table, 'owner_a', 'token'));
   const [b, c] = [stored(table, 'owner_b', 'failure'), stored(table, 'owner_c', 'failure')];
   again(b);
-  expect([...table.failing()]).toEqual([b, c, withToken]);
-  recordSuccess(b, { token: tokenOf('b'), offsetMs: 0 });
+  expect([...table.failing]).toEqual([withToken, b, c]);
+  recordSuccess(b, heldOf(tokenOf('b')));
   table.store(b);
-  expect([...table.failing()]).toEqual([c, withToken]);
+  expect([...table.failing]).toEqual([withToken, c]);
 });
 
-it('each owner is found once: with a token, without one, by its request, or by its failure in the queue', () => {
+it('each owner is found once: with a token, without one, or by its request', () => {
   const table = new OwnerTable(9, { emit: () => {}, lifted: () => {} });
   const withToken = stored(table, 'owner_a', 'token');
   const failing = stored(table, 'owner_b', 'failure');
   const requesting = newFlight('owner_c');
   for (const flight of [requesting, newFlight('owner_a', withToken), newFlight('owner_b', failing)])
     table.attach(flight);
-  const timedOut = [newFlight('owner_d'), newFlight('owner_b', failing), newFlight('owner_c', requesting.slot)];
-  for (const flight of timedOut) {
-    flight.callers.together = 1;
-    table.queueFailures.refused(flight, new OwnerTokenError('queue_timeout', 'no'), at(0));
-  }
-  const { slot } = timedOut[0] as Flight;
-  expect([...table.all()]).toEqual([withToken, failing, requesting.slot, slot]);
-  expect([table.peek('d'), table.use('d')]).toEqual([slot, slot]);
-  expect([...table.failing()]).toEqual([failing, slot, failing, requesting.slot]);
+  expect([...table.all()]).toEqual([withToken, failing, requesting.slot]);
+  expect([table.peek('c'), table.use('c'), table.peek('d')]).toEqual([requesting.slot, requesting.slot, undefined]);
 });
 
-it.each<[string, (table: OwnerTable, slot: Slot) => void]>([
-  ['is stored', (table, slot) => table.store(slot)],
-  ['is forgotten', (table) => void table.forget('a')],
-  ['is resumed', (table, slot) => table.resume(slot)],
-  ['is forgotten with all others', (table) => void table.clear()],
-  ['is resumed with all others', (table) => table.resumeAll()],
-])('an owner whose call failed in the queue no longer counts once it %s', (_, end) => {
-  const { table } = tableOfTwo();
-  const flight = newFlight('owner_a');
-  flight.callers.together = 1;
-  table.queueFailures.refused(flight, new OwnerTokenError('queue_timeout', 'no'), at(0));
-  expect([...table.failing()]).toEqual([flight.slot]);
-  end(table, flight.slot);
-  expect([...table.failing()]).toEqual([]);
+it('of the owners without a token, the least recently used one is evicted, and none with a token', () => {
+  const { table, evicted } = tableOfTwo();
+  stored(table, 'owner_t', 'token');
+  for (const owner of ['owner_a', 'owner_b']) stored(table, owner, 'failure');
+  table.use('a');
+  table.peek('b');
+  stored(table, 'owner_c', 'failure');
+  expect([evicted, table.peek('b'), table.peek('t')?.held]).toEqual([['owner_b'], undefined, tokenOf('owner_t')]);
 });
 
-it('an owner of which only a failure in the queue is known counts as known when it is forgotten', () => {
-  const table = new OwnerTable(9, { emit: () => {}, lifted: () => {} });
-  const flight = newFlight('owner_a');
-  flight.callers.together = 1;
-  table.queueFailures.refused(flight, new OwnerTokenError('queue_timeout', 'no'), at(0));
-  expect([table.forget('a'), table.forget('a')]).toEqual([true, false]);
+describe('a token that is to be replaced after a mix-up', () => {
+  const mixedUp = () => {
+    const { table } = tableOfTwo();
+    return { table, slot: stored(table, 'owner_a', 'token') };
+  };
+
+  it('is no longer fresh', () => {
+    const { table, slot } = mixedUp();
+    expect(table.fresh('a', 0)).toBeDefined();
+    table.replace(slot, 7);
+    expect(table.fresh('a', 0)).toBeUndefined();
+    expect(slot.history.rejection).toMatchObject({ kind: 'replacing', firstRejectedAtMs: 7, ageMs: undefined });
+  });
+
+  it('is also replaced for an owner that was evicted and has come back with it, in another slot', () => {
+    const { table, slot } = mixedUp();
+    table.forget('a');
+    const back = createSlot('owner_a');
+    recordSuccess(back, heldOf(tokenOf('owner_a')));
+    table.store(back);
+    recordSuccess(slot, heldOf(tokenOf('owner_a')));
+    table.replace(slot, 7);
+    expect(table.fresh('a', 0)).toBeUndefined();
+  });
+
+  it.each<[string, (table: OwnerTable, slot: Slot) => void]>([
+    ['was evicted', (table) => void table.forget('a')],
+    ['has another token by now', (table) => void stored(table, 'owner_b', 'token')],
+    ['holds none', (_, slot) => void clearSlot(slot)],
+  ])('is left alone if its owner %s', (_, change) => {
+    const { table, slot } = mixedUp();
+    const other = createSlot('owner_a');
+    recordSuccess(other, heldOf(tokenOf('newer')));
+    change(table, slot);
+    if (table.peek('b')) table.store(other);
+    table.replace(slot, 7);
+    expect(table.peek('a')?.history.rejection).toBeUndefined();
+  });
 });
 
 it('a walk over all owners goes on while they change, and misses none that stays', () => {

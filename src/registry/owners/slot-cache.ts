@@ -1,15 +1,15 @@
 /** The slots with a token, in the order of their use. */
 
 import { LRUCache } from 'lru-cache';
-import type { AccessToken } from '../token.ts';
-import { AsyncContext } from './async-context.ts';
+import type { AccessToken } from '../../token.ts';
+import { AsyncContext } from '../async-context.ts';
 import { isReplacing, type Slot } from './slot.ts';
 
 /**
  * Options for `lru-cache`, which would otherwise read these from a polluted `Object.prototype`. New for each call, because it
  * writes to them.
  */
-export const own = (): object => ({ status: undefined, size: undefined });
+const own = (): object => ({ status: undefined, size: undefined });
 
 /**
  * The async context in which this module was loaded, for the tokens' promises. Before Node 24 a promise keeps the
@@ -49,18 +49,11 @@ export class SlotCache {
     return this.#indexes.size;
   }
 
-  /** The index of the owner's token, if it is certainly fresh at this second of the timeline; a use in the LRU order. */
-  indexOfFresh(accessKey: string, second: number): number | undefined {
+  /** The promise of the owner's token, if that is certainly fresh at this second of the timeline; a use in the LRU order. */
+  fresh(accessKey: string, second: number): Promise<AccessToken> | undefined {
     const index = this.#indexes.get(accessKey, own());
-    return index !== undefined && second < (this.#freshUntilSeconds[index] as number) ? index : undefined;
-  }
-
-  tokenAt(index: number): Promise<AccessToken> {
-    return this.#promises[index] as Promise<AccessToken>;
-  }
-
-  slotAt(index: number): Slot {
-    return this.#slots[index] as Slot;
+    const isFresh = index !== undefined && second < (this.#freshUntilSeconds[index] as number);
+    return isFresh ? this.#promises[index] : undefined;
   }
 
   /** The slot; counts as a use in the LRU order. */

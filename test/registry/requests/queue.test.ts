@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
-import { Flight, laneOf } from '../../src/registry/flight.ts';
-import { LANES, type Lane, RequestQueue } from '../../src/registry/queue.ts';
-import { recordFailure, recordSuccess } from '../../src/registry/slot.ts';
-import { tokenOf } from '../helpers/numbered-tokens.ts';
-import { createProvenSlot, createSlot } from '../helpers/slots.ts';
+import { recordFailure, recordSuccess } from '../../../src/registry/owners/slot.ts';
+import { Flight, laneOf } from '../../../src/registry/requests/flight.ts';
+import { LANES, type Lane, RequestQueue, TRIAL_LANES } from '../../../src/registry/requests/queue.ts';
+import { tokenOf } from '../../helpers/numbered-tokens.ts';
+import { createProvenSlot, createSlot, heldOf, pauseUntil } from '../../helpers/slots.ts';
 
 const flight = (name: string, lane: Lane, queuedAtMs = 0) => new Flight(createSlot(name), lane, queuedAtMs);
 
@@ -39,6 +38,12 @@ describe('the queue', () => {
     const queue = queueOf(...reversed());
     expect(startOrder(queue, 0)).toEqual(['canary', 'known', 'new', 'refresh', 'failing']);
     expect([queue.waiting, queue.lists.running.length]).toEqual([0, 5]);
+  });
+
+  it('starts new owners before known ones as trials', () => {
+    const queue = queueOf(...reversed());
+    const order = TRIAL_LANES.map(() => queue.startNext(0, false, TRIAL_LANES) as Flight);
+    expect(names(order)).toEqual(['canary', 'new', 'known', 'refresh', 'failing']);
   });
 
   it('starts canaries alone while a circuit stops all others', () => {
@@ -96,7 +101,7 @@ describe('the queue', () => {
     expect([namesIn(queue).join(''), names(back).join(''), queue.lists.new.length]).toEqual([left, left, left.length]);
   });
 
-  it('is drained of the requests in flight, then of those that still wait when their turn comes', () => {
+  it('is drained of the requests in flight, then of those that are still queued', () => {
     const [running, slow] = [flight('running', 'new'), flight('slow', 'new')];
     const [retrying, leaving, last] = [
       flight('retrying', 'new'),
@@ -120,11 +125,10 @@ describe('the queue', () => {
 });
 
 describe('the lane of a request', () => {
-  const failure = { error: new OwnerTokenError('owner_refused', 'no'), count: 1, retryAtMonotonicMs: 1 };
   const holding = createSlot('holding');
-  recordSuccess(holding, { token: tokenOf('t'), offsetMs: 0 });
+  recordSuccess(holding, heldOf(tokenOf('t')));
   const failing = createProvenSlot('failing');
-  recordFailure(failing, failure);
+  recordFailure(failing, pauseUntil(1));
 
   it.each([
     ['of an owner that never had a token is that of new ones', createSlot('new'), 'new'],

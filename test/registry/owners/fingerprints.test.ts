@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Fingerprints } from '../../src/registry/fingerprints.ts';
+import { Fingerprints } from '../../../src/registry/owners/fingerprints.ts';
 
 const KEY = new Uint8Array(16).fill(7);
 

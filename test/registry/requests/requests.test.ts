@@ -2,11 +2,11 @@
 
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError, type RequestMessage } from '../../src/index.ts';
-import { shortNames } from '../helpers/log-lines.ts';
-import { asTimePasses, type ManualClock, settle } from '../helpers/manual-clock.ts';
-import { answering, errorOf, isSettled, keys, scripted, shut } from '../helpers/registries.ts';
-import type { ScriptedCall } from '../helpers/scripted-source.ts';
+import { OwnerTokenError, type RequestMessage } from '../../../src/index.ts';
+import { shortNames } from '../../helpers/log-lines.ts';
+import { asTimePasses, type ManualClock, settle } from '../../helpers/manual-clock.ts';
+import { answering, errorOf, isSettled, keys, scripted, shut } from '../../helpers/registries.ts';
+import type { ScriptedCall } from '../../helpers/scripted-source.ts';
 
 const down = () => new OwnerTokenError('endpoint_unavailable', 'down', { status: 503 });
 
@@ -41,7 +41,7 @@ describe('a call with a rejected token', () => {
     for (const call of calls) expect((await call).value).toBe('token-3-of-a');
   });
 
-  it('gets it if its retry waits for its turn until a second after the call', async () => {
+  it('gets it if its retry is still queued a second after the call', async () => {
     const { registry, clock, source } = answering({ requestsPerSecond: 0.5 });
     for (const key of keys(10)) await asTimePasses(registry.getToken(key), clock, 500);
     clock.advance(2_000);
@@ -91,7 +91,7 @@ it('a request that waits for its retry lets the next one start', async () => {
   expect(await asTimePasses(Promise.all(calls), clock, 50)).toHaveLength(2);
 });
 
-it('a request that is made once more in the same turn counts against the quota', async () => {
+it('an inconclusive request that is repeated at once counts against the quota', async () => {
   const { registry, clock, source } = scripted({ requestsPerSecond: 1 });
   const calls = [registry.getToken('a')];
   await settle();
@@ -109,7 +109,7 @@ it('a request that is made once more in the same turn counts against the quota',
   await Promise.all(calls);
 });
 
-it('a request whose outcome says nothing is not made once more while the circuit is open', async () => {
+it('an inconclusive request is not repeated while the circuit is open', async () => {
   const { registry, clock, source } = scripted();
   const call = registry.getToken('a');
   await settle();
@@ -163,7 +163,7 @@ it('a refresh that is sent after its token has ended has the reason expired', as
   expect([accessKey, request.reason, request.held]).toEqual(['a', 'expired', undefined]);
 });
 
-it('a refresh is aborted if the logger, told of an owner that its ended token evicts, closes the registry', async () => {
+it('a refresh is aborted if its expired token evicts an owner, and the logger that reports this closes the registry', async () => {
   const close = (line: object) => void (shortNames(line).event === 'owner.evicted' && registry.close());
   const logger = { debug: close, info: () => {}, warn: () => {} };
   const { registry, clock, source } = answering({ requestsPerSecond: 0.1, maxOwners: 1, logger });
@@ -228,4 +228,93 @@ it.each<[string, (call: ScriptedCall, clock: ManualClock) => void]>([
   clock.advance(60_000);
   await settle();
   expect(source.countFor('a')).toBe(1);
+});
+
+describe('a retry', () => {
+  /** Ten tokens pay for a retry. One request runs at once, until 900 ms have passed, then a request that fails, then another. */
+  async function failing(maxQueueMs: number) {
+    const scene = answering({ concurrency: 1, maxQueueMs });
+    for (const key of keys(10)) await scene.registry.getToken(key);
+    scene.source.script(undefined);
+    void scene.registry.getToken('busy').catch(() => {});
+    const call = errorOf(scene.registry.getToken('a'));
+    void scene.registry.getToken('next').catch(() => {});
+    await settle();
+    scene.clock.advance(900);
+    scene.source.call(-1).succeed();
+    await settle();
+    expect(scene.source.call(-1).accessKey).toBe('a');
+    scene.source.call(-1).fail(down());
+    await settle();
+    // Waits ahead of the retry, and began later.
+    void scene.registry.getToken('later').catch(() => {});
+    return { ...scene, call };
+  }
+
+  it('does not begin maxQueueMs anew: it counts from the first attempt', async () => {
+    const { registry, clock, call, source } = await failing(1_500);
+    clock.advance(599);
+    expect([await isSettled(call), registry.stats().queued]).toEqual([false, 2]);
+    clock.advance(1);
+    expect((await call).code).toBe('queue_timeout');
+    expect(source.countFor('a')).toBe(1);
+    await shut(registry, clock);
+  });
+
+  it('is refused at once if maxQueueMs has passed before it is due', async () => {
+    const { registry, clock, call } = await failing(950);
+    clock.advance(100);
+    expect((await call).code).toBe('queue_timeout');
+    expect(registry.stats().queued).toBe(1);
+    await shut(registry, clock);
+  });
+});
+
+describe('a call with a rejected token at the concurrency limit', () => {
+  /** Two requests that never end take both places. */
+  async function crowded(requestsPerSecond?: number) {
+    const scene = answering({ concurrency: 1, requestsPerSecond });
+    const rejectNext = async () => scene.registry.reject('a', await scene.registry.getToken('a'));
+    const crowd = async () => {
+      scene.source.script((call) => call.request.yieldPlace?.());
+      for (const key of ['busy', 'busier']) {
+        scene.registry.getToken(key).catch(() => {});
+        await settle();
+        scene.clock.advance(1);
+      }
+      await settle();
+      expect(scene.registry.stats().slow).toBe(2);
+    };
+    return { ...scene, rejectNext, crowd };
+  }
+
+  it.each([
+    ['', undefined],
+    [', even with a quota that delays nothing', 1_000],
+  ])('waits for the new token after a first rejection, however long%s', async (_, requestsPerSecond) => {
+    const { registry, clock, rejectNext, crowd } = await crowded(requestsPerSecond);
+    await rejectNext();
+    await crowd();
+    const call = registry.getToken('a');
+    clock.advance(20_000);
+    expect(await isSettled(call)).toBe(false);
+    await shut(registry, clock);
+    await call.catch(() => {});
+  });
+
+  it('gets the rejected one after a second within a row of rejections', async () => {
+    const { registry, clock, rejectNext, crowd } = await crowded();
+    await rejectNext();
+    await rejectNext();
+    clock.advance(10_000);
+    await rejectNext();
+    await crowd();
+    const call = registry.getToken('a');
+    clock.advance(999);
+    expect(await isSettled(call)).toBe(false);
+    clock.advance(1);
+    expect((await call).value).toBe('token-2-of-a');
+    expect(await registry.getToken('a')).toBe(await call);
+    await shut(registry, clock);
+  });
 });

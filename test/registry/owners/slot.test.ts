@@ -1,9 +1,8 @@
 import { describe, expect, it, vi } from 'vitest';
-import type { Instant } from '../../src/clock.ts';
-import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
-import type { Circuit } from '../../src/failures/blame-state.ts';
-import type { Pause } from '../../src/failures/pauses.ts';
-import type { RejectionState } from '../../src/failures/rejections.ts';
+import type { Instant } from '../../../src/clock.ts';
+import type { Circuit } from '../../../src/failures/blame.ts';
+import type { OwnerPause } from '../../../src/failures/pauses.ts';
+import type { RejectionState } from '../../../src/failures/rejections.ts';
 import {
   ageMsOf,
   backoffOf,
@@ -28,10 +27,10 @@ import {
   recordSuccess,
   Slot,
   troubleOf,
-} from '../../src/registry/slot.ts';
-import { AccessToken } from '../../src/token.ts';
-import { at, machine } from '../helpers/instants.ts';
-import { createSlot } from '../helpers/slots.ts';
+} from '../../../src/registry/owners/slot.ts';
+import { AccessToken } from '../../../src/token.ts';
+import { at, machine } from '../../helpers/instants.ts';
+import { createSlot, pauseUntil as failureUntil, heldOf } from '../../helpers/slots.ts';
 
 /** A token issued at 0, due for a refresh at 600 and past its end at 950. */
 function heldToken(value = 'one', life: { lifetimeMs?: number; issuedAtMs?: number } = {}): HeldToken {
@@ -45,23 +44,19 @@ function heldToken(value = 'one', life: { lifetimeMs?: number; issuedAtMs?: numb
     refreshAtMs: 1_000_000 + refreshAt,
     expiresAtMs: 1_000_000 + expiresAt,
   });
-  return { token, offsetMs: 0 };
+  return heldOf(token);
 }
 
-const failureUntil = (retryAtMonotonicMs: number): Pause => ({
-  error: new OwnerTokenError('endpoint_unavailable', 'down'),
-  count: 1,
-  retryAtMonotonicMs,
-});
-
-function slotWith(facts: { held?: HeldToken; failure?: Pause; rejection?: RejectionState }): Slot {
+function slotWith(facts: { held?: HeldToken; failure?: OwnerPause; rejection?: RejectionState }): Slot {
   const slot = createSlot('owner_x');
   if (facts.held) recordSuccess(slot, facts.held, facts.rejection);
   if (facts.failure) recordFailure(slot, facts.failure);
   return slot;
 }
 
-const NOTHING = { failure: undefined, issuedAtMs: undefined, rejection: undefined };
+const NOTHING = { failure: undefined, issuedAtMs: undefined, rejection: undefined, isStated: false };
+/** After a token that stated how long it lives. */
+const HEALTHY = { ...NOTHING, isStated: true };
 
 const replacing: RejectionState = { kind: 'replacing', streak: undefined, firstRejectedAtMs: 0, ageMs: 0 };
 const inStreak = { streak: failureUntil(2000), firstRejectedAtMs: 0 };
@@ -101,7 +96,7 @@ describe('the held token', () => {
     const time = machine();
     const { offsetMs } = time(100, -60);
     const { token } = heldToken();
-    const slot = slotWith({ held: { token, offsetMs } });
+    const slot = slotWith({ held: heldOf(token, offsetMs) });
     expect([659, 660].map((ms) => isFresh(slot, time(ms, -60)))).toEqual([true, false]);
     expect([1009, 1010].map((ms) => isUsable(slot, time(ms, -60)))).toEqual([true, false]);
   });
@@ -208,18 +203,21 @@ it('a request that succeeds replaces all that the slot knew', () => {
   dropEnded(slot, at(950));
   const held = heldToken('new');
   recordSuccess(slot, held, kept);
-  expect(slot).toMatchObject({ held: held.token, history: { ...NOTHING, rejection: kept } });
+  expect(slot).toMatchObject({ held: held.token, history: { ...HEALTHY, rejection: kept } });
   recordSuccess(slot, heldToken('newer'));
-  expect(slot.history).toEqual(NOTHING);
+  expect(slot.history).toEqual(HEALTHY);
 });
 
-it.each([undefined, 0])(
-  'healthy owners share one history, also once their pauses end early (last moments: %s)',
-  (lastMoments) => {
-    const [one, two] = ['one', 'two'].map((value) => slotWith({ held: { ...heldToken(value), lastMoments } }));
-    expect(one?.history).toEqual({ ...NOTHING, lastMoments });
-    expect(one && endPause(one)).toBe(false);
-    expect(one?.history).toBe(two?.history);
+it.each([true, false])(
+  'healthy owners share one history, also once their pauses end early (stated: %s)',
+  (isStated) => {
+    const [one, two] = ['one', 'two'].map((value) => slotWith({ held: { ...heldToken(value), isStated } })) as [
+      Slot,
+      Slot,
+    ];
+    expect(one.history).toEqual({ ...NOTHING, isStated });
+    expect(endPause(one)).toBe(false);
+    expect(one.history).toBe(two.history);
   },
 );
 
@@ -293,7 +291,7 @@ it('the age of a held token, and what is left of it, count from the wall clock a
   const time = machine();
   const { offsetMs } = time(100, -60);
   const { token } = heldToken();
-  const slot = slotWith({ held: { token, offsetMs } });
+  const slot = slotWith({ held: heldOf(token, offsetMs) });
   expect(ageMsOf(slot, token, time(700, -60))).toBe(640);
   expect(leftMsOf(slot, token, time(700, -60))).toBe(310);
 });

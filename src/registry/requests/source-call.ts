@@ -1,23 +1,23 @@
 /** One call of the source: its arguments, its time limit, and what a failure says. `held-token.ts` reads the answer. */
 
-import type { Cancellation } from '../cancellation.ts';
-import { elapsedMs, type Instant, stoodStill, type Timer } from '../clock.ts';
-import { provesNothing, STOOD_STILL } from '../errors/inconclusive.ts';
-import { OwnerTokenError } from '../errors/owner-token-error.ts';
-import { toOwnerTokenError } from '../failures/refusals.ts';
-import type { Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
-import type { AccessToken } from '../token.ts';
-import type { IssuedToken, TokenRequest } from '../token-source.ts';
-import { dateIssued, lifeIn } from './held-token.ts';
-import type { RegistrySettings } from './options.ts';
-import type { Slot } from './slot.ts';
+import type { Cancellation } from '../../cancellation.ts';
+import { elapsedMs, type Instant, stoodStill } from '../../clock.ts';
+import { provesNothing, STOOD_STILL } from '../../errors/inconclusive.ts';
+import { OwnerTokenError } from '../../errors/owner-token-error.ts';
+import { toOwnerTokenError } from '../../failures/refusals.ts';
+import type { Diagnostics, ReportedRequest } from '../../reporting/diagnostics.ts';
+import type { AccessToken } from '../../token.ts';
+import type { IssuedToken, TokenRequest } from '../../token-source.ts';
+import type { RegistrySettings } from '../options.ts';
+import { dateIssued, lifeIn } from '../owners/held-token.ts';
+import type { Slot } from '../owners/slot.ts';
 
 /** One call of the source. */
 export interface SourceCall {
   readonly slot: Slot;
   readonly abort: Cancellation;
-  /** Its time limit, which the caller stops once the source has settled. */
-  limit: Timer | undefined;
+  /** Stops its time limit, once the source has settled. */
+  stopLimit: (() => void) | undefined;
   readonly message: ReportedRequest;
   /** When the source was called. */
   readonly sent: Instant;
@@ -25,7 +25,7 @@ export interface SourceCall {
   readonly freshConnection: boolean;
   /** The rejected token to replace: the cached one, or another owner's that the last answer brought. */
   readonly rejected: AccessToken | undefined;
-  /** @throws OwnerTokenError if the token is another owner's; see {@link RecentTokens.check}. */
+  /** @throws OwnerTokenError if the token is another owner's; see `recent-tokens.ts`. */
   check(token: string): void;
   yieldPlace(): void;
 }
@@ -73,7 +73,7 @@ export function callSource(
       reject(new OwnerTokenError('endpoint_unavailable', problem, { cause }));
     };
     // Before the call, in which the registry may be closed.
-    call.limit = time.startLimit(giveUp, requestTimeoutMs);
+    call.stopLimit = time.startLimit(giveUp, requestTimeoutMs);
     diagnostics.requestSent(message, send).then((issued) => resolve({ issued }), reject);
   });
 }
@@ -89,9 +89,9 @@ export function readFailure(thrown: unknown, slot: Slot, now: Instant): OwnerTok
 }
 
 /**
- * Whether a request failed because it was aborted. Unless `close` aborted it, whose reason is an `OwnerTokenError`, an error
- * about the service or the client still counts; only a `source_failed`, or the `closed` of a `TokenEndpoint`, is the source's
- * reaction to the abort.
+ * Whether a request failed because it was aborted. After `close`, whose reason is an `OwnerTokenError`, any failure counts as
+ * that. After another abort, only `source_failed` and the `closed` of a `TokenEndpoint` do: other errors say something about
+ * the service or the client.
  */
 export function wasAborted({ aborted, reason }: Cancellation, { code }: OwnerTokenError): boolean {
   return aborted && (reason instanceof OwnerTokenError || code === 'source_failed' || code === 'closed');
@@ -99,7 +99,7 @@ export function wasAborted({ aborted, reason }: Cancellation, { code }: OwnerTok
 
 /**
  * Whether a failure proves nothing about the owner or the service: this process stood still; or the answer's token is another
- * owner's, or had already expired when it arrived. Then the source is asked once more.
+ * owner's, or had already expired when it arrived. Then the request is repeated once.
  */
 export function isInconclusive(call: SourceCall, error: OwnerTokenError, now: Instant, limitMs: number): boolean {
   if (wasAborted(call.abort, error)) return false;

@@ -1,20 +1,20 @@
 /** What an answer of the source becomes: it is validated and dated, its lifetime is read, and the token to hold is planned. */
 
-import { elapsedMs, type Instant, MAX_READING_ERROR_MS } from '../clock.ts';
-import { EXPIRED_ON_ARRIVAL } from '../errors/inconclusive.ts';
-import { OwnerTokenError } from '../errors/owner-token-error.ts';
-import { type Life, lifeOf } from '../expiry/exp-bound.ts';
-import { jwtTimes } from '../expiry/jwt-times.ts';
-import { planLife, type StatedLifetime } from '../expiry/lifetime.ts';
-import { property } from '../own-property.ts';
-import type { Diagnostics } from '../reporting/diagnostics.ts';
-import { AccessToken, type TokenFields } from '../token.ts';
-import { type IssuedToken, readIssued } from '../token-source.ts';
-import { isRegistered, schemeOf } from '../token-type.ts';
-import type { RegistrySettings } from './options.ts';
+import { elapsedMs, type Instant, MAX_READING_ERROR_MS } from '../../clock.ts';
+import { EXPIRED_ON_ARRIVAL } from '../../errors/inconclusive.ts';
+import { OwnerTokenError } from '../../errors/owner-token-error.ts';
+import { type Life, lifeOf } from '../../expiry/exp-bound.ts';
+import { jwtTimes } from '../../expiry/jwt-times.ts';
+import { planLife, type StatedLifetime } from '../../expiry/lifetime.ts';
+import { property } from '../../own-property.ts';
+import type { Diagnostics } from '../../reporting/diagnostics.ts';
+import { AccessToken, type TokenFields } from '../../token.ts';
+import { type IssuedToken, readIssued } from '../../token-source.ts';
+import { isRegistered, schemeOf } from '../../token-type.ts';
+import type { RegistrySettings } from '../options.ts';
 import type { HeldToken, Slot } from './slot.ts';
 
-/** Smaller differences between two clocks are ordinary, and harm nobody. */
+/** Smaller differences between two clocks are ordinary and harmless. */
 const MIN_CLOCK_DIFFERENCE_MS = 30_000;
 
 /** A re-issued token with less than this share of its life left is not refreshed again. */
@@ -39,8 +39,10 @@ export function heldFrom(
 ): HeldToken {
   const issued = dateIssued(returned, sent, now);
   if (!isRegistered(issued.tokenType)) diagnostics.emit('scheme.unknown', () => ({ owner: slot.owner }));
-  const differenceMs = clockDifferenceMs(issued, now);
-  if (differenceMs !== 0) diagnostics.emit('clock.differs', () => ({ differenceMs }));
+  const { serviceTimeMs = now.wallMs, requestedAtMs } = issued;
+  // The service answered between the two times.
+  const differenceMs = Math.round(serviceTimeMs - Math.min(Math.max(serviceTimeMs, requestedAtMs), now.wallMs));
+  if (Math.abs(differenceMs) >= MIN_CLOCK_DIFFERENCE_MS) diagnostics.emit('clock.differs', () => ({ differenceMs }));
   const life = lifeIn(settings, slot, issued, now);
   const { problem: kind, lifetimeMs: assumedMs, isExpIgnored } = life;
   if (kind) diagnostics.emit('lifetime.unknown', () => ({ owner: slot.owner, kind, assumedMs }));
@@ -50,14 +52,7 @@ export function heldFrom(
 
 /** The life of an issued token by the registry's policy. */
 export function lifeIn({ expiry }: RegistrySettings, { history }: Slot, issued: DatedToken, now: Instant): Life {
-  return lifeOf(expiry, issued, history.lastMoments, now.wallMs - issued.requestedAtMs);
-}
-
-/** How far the service's clock was at least ahead of ours when it answered, or behind if negative; 0 if that is no more than usual. */
-function clockDifferenceMs({ serviceTimeMs, requestedAtMs }: DatedToken, now: Instant): number {
-  if (serviceTimeMs === undefined) return 0;
-  const differenceMs = serviceTimeMs - Math.min(Math.max(serviceTimeMs, requestedAtMs), now.wallMs);
-  return Math.abs(differenceMs) < MIN_CLOCK_DIFFERENCE_MS ? 0 : Math.round(differenceMs);
+  return lifeOf(expiry, issued, history.isStated, now.wallMs - issued.requestedAtMs);
 }
 
 /**
@@ -76,7 +71,8 @@ export function dateIssued(returned: IssuedToken, sent: Instant, now: Instant): 
   const tookMs = elapsedMs(sent, now);
   if (stated === undefined || stated > now.wallMs) return { ...issued, requestedAtMs: now.wallMs - tookMs };
   const setBackMs = tookMs - (now.wallMs - sent.wallMs);
-  return { ...issued, requestedAtMs: setBackMs > MAX_READING_ERROR_MS ? stated - setBackMs : stated };
+  const isSetBack = setBackMs > MAX_READING_ERROR_MS;
+  return isSetBack ? { ...issued, requestedAtMs: stated - setBackMs } : (issued as DatedToken);
 }
 
 type HeldSettings = Pick<RegistrySettings, 'refreshWindow' | 'random' | 'fingerprints' | 'responseFields'>;
@@ -90,7 +86,7 @@ type HeldSettings = Pick<RegistrySettings, 'refreshWindow' | 'random' | 'fingerp
 export function heldTokenFrom(
   { refreshWindow, random, fingerprints, responseFields }: HeldSettings,
   issued: DatedToken,
-  { lifetimeMs, refreshAfterMs, lastMoments }: StatedLifetime & Pick<HeldToken, 'lastMoments'>,
+  { lifetimeMs, refreshAfterMs, isStated }: StatedLifetime & Pick<HeldToken, 'isStated'>,
   slot: Pick<Slot, 'held' | 'offsetMs'>,
   now: Instant,
 ): HeldToken {
@@ -120,7 +116,7 @@ export function heldTokenFrom(
     expiresAtMs,
     response,
   };
-  return { token: new AccessToken(fields), offsetMs, lastMoments };
+  return { token: new AccessToken(fields), offsetMs, isStated };
 }
 
 const MAX_FIELD_BYTES = 2_048;

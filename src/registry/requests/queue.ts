@@ -7,10 +7,10 @@
  *
  * | lane | requests |
  * |---|---|
- * | canary | canaries, which start even while a circuit stops all others |
+ * | canary | canaries, which start even while a circuit or a rate limit stops all others |
  * | known | owners that had a token |
  * | new | owners that never had one |
- * | refresh | refreshes that no caller waits for |
+ * | refresh | refreshes that no caller waits for, and warm-ups |
  * | failing | owners whose last request failed |
  *
  * The first lane that is not empty goes first. Within a lane the oldest request goes first, but once it has waited a second,
@@ -44,6 +44,8 @@ export class QueueEntry {
 }
 
 export const LANES: readonly Lane[] = ['canary', 'known', 'new', 'refresh', 'failing'];
+/** The order in which a circuit's trial is chosen: owners that had a token have canaries to stand for them. */
+export const TRIAL_LANES: readonly Lane[] = ['canary', 'new', 'known', 'refresh', 'failing'];
 
 /** Once the oldest request of a lane has waited this long, the newest goes first. */
 const NEWEST_FIRST_AFTER_MS = 1_000;
@@ -87,8 +89,12 @@ export class RequestQueue<E extends QueueEntry> {
     return this.waiting + this.lists.retrying.length;
   }
 
+  get running(): number {
+    return this.lists.running.length;
+  }
+
   get inFlight(): number {
-    return this.lists.running.length + this.lists.slow.length;
+    return this.running + this.lists.slow.length;
   }
 
   /** Takes the request out of its place, and adds it to the end of another; undefined: to none. */
@@ -118,35 +124,26 @@ export class RequestQueue<E extends QueueEntry> {
     if (entry.place === entry.lane) this.waiting--;
   }
 
-  /** Adds the request to a lane, which may be another one than before. */
+  /** Adds the request to another lane. */
   enqueue(entry: E, lane: Lane): void {
     this.move(entry, undefined);
     entry.lane = lane;
     this.move(entry, lane);
   }
 
-  /** A caller now waits for a refresh, which joins another lane as if it were new. */
-  promote(entry: E, lane: Lane, nowMs: number): void {
-    entry.queuedAtMs = nowMs;
-    this.enqueue(entry, lane);
-  }
-
-  /** Moves the request that starts next to `running`. @param onlyCanaries while a circuit stops all others. */
-  startNext(nowMs: number, onlyCanaries: boolean): E | undefined {
-    for (const lane of LANES) {
+  /** Moves the request that starts next to `running`. @param onlyCanaries while a circuit or a rate limit stops all others. */
+  startNext(nowMs: number, onlyCanaries: boolean, lanes = LANES): E | undefined {
+    for (const lane of lanes) {
       const { first, last } = this.lists[lane];
       const next = first && nowMs - first.queuedAtMs > NEWEST_FIRST_AFTER_MS ? last : first;
-      if (next) return this.#start(next, nowMs);
-      if (onlyCanaries) return undefined;
+      if (next) {
+        this.move(next, 'running');
+        next.number = ++this.#started;
+        next.startedAtMs = nowMs;
+      }
+      if (next || onlyCanaries) return next;
     }
     return undefined;
-  }
-
-  #start(entry: E, nowMs: number): E {
-    this.move(entry, 'running');
-    entry.number = ++this.#started;
-    entry.startedAtMs = nowMs;
-    return entry;
   }
 
   /** The request that has waited longest. */

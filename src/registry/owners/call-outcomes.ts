@@ -1,20 +1,19 @@
 /**
- * What callers report of their calls to the API: tokens that were rejected or accepted. `failures/rejections.ts` says what
- * follows for the held token.
+ * What callers report about their calls to the API: tokens that were rejected or accepted. `failures/rejections.ts` decides
+ * what follows for the held token.
  */
 
-import { type Instant, onWallClock } from '../clock.ts';
-import { OwnerTokenError } from '../errors/owner-token-error.ts';
-import { afterAcceptance, afterRejection, type RejectedToken } from '../failures/rejections.ts';
-import type { Diagnostics } from '../reporting/diagnostics.ts';
-import { AccessToken } from '../token.ts';
-import type { RegistrySettings } from './options.ts';
+import { type Instant, onWallClock } from '../../clock.ts';
+import { OwnerTokenError } from '../../errors/owner-token-error.ts';
+import { afterAcceptance, afterRejection, type RejectedToken } from '../../failures/rejections.ts';
+import type { Diagnostics } from '../../reporting/diagnostics.ts';
+import { AccessToken } from '../../token.ts';
+import type { RegistrySettings } from '../options.ts';
 import type { OwnerTable } from './owner-table.ts';
 import { ageMsOf, isReplacing, recordRejection, type Slot, troubleOf } from './slot.ts';
 
-/** After how many tokens in a row that ended early a warning is logged, and how often at most. */
+/** After how many tokens in a row that ended early a warning is logged. */
 const CONTENDED_AFTER = 3;
-const CONTENDED_EVERY_MS = 60_000;
 
 export class CallOutcomes {
   /** Rejections of a cached token that were not known yet. */
@@ -24,9 +23,8 @@ export class CallOutcomes {
   readonly #diagnostics: Diagnostics;
   /** Whether any caller has ever reported an accepted call. */
   #hasAccepts = false;
-  /** Owners whose tokens end early, how many did in a row, and the token that came next. */
-  readonly #earlyEnds = new WeakMap<Slot, { readonly count: number; readonly next: AccessToken }>();
-  #warnedAtMs = Number.NEGATIVE_INFINITY;
+  /** How many tokens in a row before this one ended early. */
+  readonly #earlyEnds = new WeakMap<AccessToken, number>();
 
   constructor(settings: RegistrySettings, owners: OwnerTable, diagnostics: Diagnostics) {
     this.#settings = settings;
@@ -37,7 +35,7 @@ export class CallOutcomes {
   /**
    * Returns whether it is the held token, which is now to be replaced.
    *
-   * @param elsewhere it was rejected in another process, which asks for a newer one.
+   * @param elsewhere another process rejected it, and requests a newer one.
    */
   rejected(slot: Slot, token: AccessToken | string, elsewhere?: boolean): boolean {
     const value = token instanceof AccessToken ? token.value : token;
@@ -87,26 +85,20 @@ export class CallOutcomes {
       // Now it is certain whose fault the rejection was, which may teach a policy how long tokens live.
       if (before.kind === 'unproven' && before.replaced) {
         this.#notifyPolicy('rejected', slot, before.replaced.token, before.replaced.ageMs);
-        this.#noteEnd(slot, before.replaced, token);
+        this.#noteEnd(slot, before.replaced, slot.held);
       }
     }
     if (!this.#settings.expiry.accepted) return;
     this.#notifyPolicy('accepted', slot, token, ageMsOf(slot, token, this.#settings.time.now()));
   }
 
-  /**
-   * Working tokens that repeatedly end before half their lifetime are probably revoked by tokens that another process
-   * requests.
-   */
+  /** Working tokens that end before half their lifetime are probably revoked by tokens that another process requests. */
   #noteEnd(slot: Slot, { token, ageMs }: RejectedToken, next: AccessToken): void {
-    const before = this.#earlyEnds.get(slot);
-    const isEarly = ageMs < (token.expiresAtMs - token.issuedAtMs) / 2;
-    const count = isEarly ? (before?.next === token ? before.count : 0) + 1 : 0;
-    this.#earlyEnds.set(slot, { count, next });
-    const { monotonicMs } = this.#settings.time.now();
-    if (count < CONTENDED_AFTER || monotonicMs < this.#warnedAtMs + CONTENDED_EVERY_MS) return;
-    this.#warnedAtMs = monotonicMs;
-    this.#diagnostics.emit('token.contended', () => ({ owner: slot.owner }));
+    const lifeMs = token.expiresAtMs - token.issuedAtMs;
+    if (lifeMs === Number.POSITIVE_INFINITY || ageMs >= lifeMs / 2) return;
+    const count = (this.#earlyEnds.get(token) ?? 0) + 1;
+    this.#earlyEnds.set(next, count);
+    if (count >= CONTENDED_AFTER) this.#diagnostics.emit('token.contended', () => ({ owner: slot.owner }));
   }
 
   #notifyPolicy(what: 'accepted' | 'rejected', slot: Slot, token: AccessToken, ageMs: number): void {

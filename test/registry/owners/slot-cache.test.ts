@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import type { Slot } from '../../src/registry/slot.ts';
-import { recordSuccess } from '../../src/registry/slot.ts';
-import { SlotCache } from '../../src/registry/slot-cache.ts';
-import { AccessToken } from '../../src/token.ts';
-import { seeded } from '../helpers/seeded.mjs';
-import { createSlot } from '../helpers/slots.ts';
+import type { Slot } from '../../../src/registry/owners/slot.ts';
+import { recordSuccess } from '../../../src/registry/owners/slot.ts';
+import { SlotCache } from '../../../src/registry/owners/slot-cache.ts';
+import { AccessToken } from '../../../src/token.ts';
+import { seeded } from '../../helpers/seeded.mjs';
+import { createSlot, heldOf } from '../../helpers/slots.ts';
 
 /** Fresh before second 1,600 of the timeline, or another. */
 const tokenNamed = (value: string, refreshAtMs = 1_600_000) =>
@@ -28,7 +28,7 @@ class Stage {
   /** Gives the owner a token, or a new one, and stores the slot. */
   store(accessKey: string, value = accessKey, refreshAtMs?: number, offsetMs = 0): Slot {
     const slot = this.cache.peek(accessKey) ?? createSlot(`owner_${accessKey}`);
-    recordSuccess(slot, { token: tokenNamed(value, refreshAtMs), offsetMs });
+    recordSuccess(slot, heldOf(tokenNamed(value, refreshAtMs), offsetMs));
     this.cache.set(slot, slot.held as AccessToken);
     return slot;
   }
@@ -38,8 +38,7 @@ class Stage {
   }
 
   hit(accessKey: string, second: number): Promise<AccessToken> | undefined {
-    const index = this.cache.indexOfFresh(accessKey, second);
-    return index === undefined ? undefined : this.cache.tokenAt(index);
+    return this.cache.fresh(accessKey, second);
   }
 }
 

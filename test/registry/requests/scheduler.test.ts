@@ -3,10 +3,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError, OwnerTokenRegistry, type RequestMessage } from '../../src/index.ts';
-import { asTimePasses, ManualClock, settle } from '../helpers/manual-clock.ts';
-import { answering, errorOf, isSettled, keys, scripted, shut } from '../helpers/registries.ts';
-import { ScriptedSource } from '../helpers/scripted-source.ts';
+import { OwnerTokenError, OwnerTokenRegistry, type RequestMessage } from '../../../src/index.ts';
+import { asTimePasses, ManualClock, settle } from '../../helpers/manual-clock.ts';
+import { answering, errorOf, isSettled, keys, scripted, shut } from '../../helpers/registries.ts';
+import { ScriptedSource } from '../../helpers/scripted-source.ts';
 
 const down = () => new OwnerTokenError('endpoint_unavailable', 'down', { status: 500 });
 
@@ -179,6 +179,18 @@ describe('an open circuit', () => {
     await registry.close();
   });
 
+  it('pauses no canary, even if its token has ended', async () => {
+    const { registry, clock, source } = answering();
+    await registry.getToken('held');
+    clock.advance(200_000);
+    source.script((call) => call.fail(outage(2_000)));
+    await errorOf(registry.getToken('a'));
+    clock.advance(2_000);
+    await settle();
+    expect([source.countFor('held'), registry.stats().pauses.owners]).toEqual([2, 0]);
+    await registry.close();
+  });
+
   it('is not tried with an owner that was forgotten, or is busy', async () => {
     const { registry, clock, source } = answering();
     for (const key of ['forgotten', 'busy']) await registry.getToken(key);
@@ -200,5 +212,71 @@ describe('an open circuit', () => {
     await trial;
     expect(registry.stats().pauses.endpoint).toBeUndefined();
     await shut(registry, clock);
+  });
+});
+
+it('all calls may be sent at once while nothing has answered', async () => {
+  const { registry, clock, source } = scripted();
+  for (const key of keys(200)) registry.getToken(key).catch(() => {});
+  clock.advance(1_000);
+  await settle();
+  expect(source.calls).toHaveLength(100);
+  await shut(registry, clock);
+});
+
+it('every second trial is a caller’s whose owner never had a token, before that of one whose token has ended', async () => {
+  const { registry, clock, source } = scripted();
+  source.script((call) => call.succeed({ response: { expires_in: call.accessKey === 'ended' ? 10 : 3_600 } }));
+  for (const key of ['ended', ...keys(2)]) await registry.getToken(key);
+  clock.advance(10_000);
+  const outage = new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint' });
+  source.script((call) => call.fail(outage));
+  await errorOf(registry.getToken('a'));
+  const trials: string[] = [];
+  source.script((call) => {
+    trials.push(call.accessKey);
+    call.fail(outage);
+  });
+  for (let round = 0; round < 4; round++) {
+    const retryAtMs = registry.stats().pauses.endpoint?.retryAtMs ?? 0;
+    clock.advance(retryAtMs - clock.now() - 1);
+    for (const key of ['ended', `new-${round}`]) registry.getToken(key).catch(() => {});
+    clock.advance(1);
+    await settle();
+  }
+  expect(trials).toEqual(['key-2', 'new-0', 'key-1', expect.stringContaining('new')]);
+  await shut(registry, clock);
+});
+
+describe('the keys of a warm-up', () => {
+  it('go after callers, even if two warm-ups have them', async () => {
+    const { registry, source } = scripted({ concurrency: 1 });
+    const busy = registry.getToken('busy');
+    const warmUps = [registry.warmUp(['warm', 'warmer']), registry.warmUp(['warm', 'warmer'])];
+    await settle();
+    const call = registry.getToken('called');
+    source.script((each) => each.succeed());
+    source.call(0).succeed();
+    await Promise.all([busy, call, ...warmUps]);
+    expect(source.calls.map(({ accessKey }) => accessKey)).toEqual(['busy', 'called', 'warm', 'warmer']);
+    await registry.close();
+  });
+
+  it('take nothing from the budget of retries, which is left for one that a caller has joined', async () => {
+    const { registry, clock, source } = answering();
+    for (const key of keys(10)) await registry.getToken(key);
+    source.script(undefined);
+    const warmUp = registry.warmUp(['warm', 'joined']);
+    await settle();
+    const joined = registry.getToken('joined');
+    const [warm, other] = [source.call(-2), source.call(-1)];
+    warm.fail(down());
+    await settle();
+    other.fail(down());
+    await settle();
+    source.script((each) => each.succeed());
+    await asTimePasses(Promise.all([joined, warmUp]), clock);
+    expect(source.countFor('joined')).toBe(2);
+    await registry.close();
   });
 });

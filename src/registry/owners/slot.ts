@@ -8,8 +8,9 @@
  * | fresh       | a token before its refresh point              | is served                                              |
  * | refresh-due | a token past its refresh point, before expiry | is served; a refresh starts, unless one is in flight   |
  * |             |                                               | or a pause is in force                                 |
- * | rejected    | a token that is to be replaced, before expiry | waits for a new request; if that would take too long,  |
- * |             |                                               | or fails, it is served                                 |
+ * | rejected    | a token that is to be replaced, before expiry | waits for a newer one; gets this one if that request   |
+ * |             |                                               | is refused or fails, or is queued for over a second    |
+ * |             |                                               | within a streak or under a rate limit                  |
  * | requesting  | no usable token, a request in flight          | waits for that request                                 |
  * | backing-off | no usable token, a pause in force             | is refused with the cached error                       |
  * | expired     | a token past its expiry                       | waits for a new request                                |
@@ -22,14 +23,14 @@
  * client and endpoint, which concern all owners (`failures/`).
  */
 
-import { elapsedMs, type Instant, MAX_READING_ERROR_MS } from '../clock.ts';
-import { OwnerTokenError } from '../errors/owner-token-error.ts';
-import type { Life } from '../expiry/exp-bound.ts';
-import type { Circuit } from '../failures/blame-state.ts';
-import type { Pause } from '../failures/pauses.ts';
-import { afterResume, type RejectionState } from '../failures/rejections.ts';
-import type { AccessToken } from '../token.ts';
-import type { RequestReason } from '../token-source.ts';
+import { elapsedMs, type Instant, MAX_READING_ERROR_MS } from '../../clock.ts';
+import { OwnerTokenError } from '../../errors/owner-token-error.ts';
+import type { Life } from '../../expiry/exp-bound.ts';
+import type { Circuit } from '../../failures/blame.ts';
+import type { OwnerPause, Pause } from '../../failures/pauses.ts';
+import { afterResume, type RejectionState } from '../../failures/rejections.ts';
+import type { AccessToken } from '../../token.ts';
+import type { RequestReason } from '../../token-source.ts';
 
 /** Names an owner by its access key. */
 interface Namer {
@@ -40,30 +41,25 @@ interface Namer {
 export interface HeldToken {
   readonly token: AccessToken;
   readonly offsetMs: number;
-  /** {@link Life.lastMoments} */
-  readonly lastMoments?: number | undefined;
+  /** {@link Life.isStated} */
+  readonly isStated: boolean;
 }
 
 /** What is known of an owner, apart from its token. Immutable: healthy owners share one, to save memory. */
 interface OwnerHistory {
   /** The last failure, cached until a request succeeds. */
-  readonly failure: Pause | undefined;
-  /** When the token that was dropped last was requested; undefined if none was dropped. */
+  readonly failure: OwnerPause | undefined;
+  /** When the last dropped token was requested; undefined if none was dropped. */
   readonly issuedAtMs: number | undefined;
   /** What rejections say about the token that is held, or was held last; undefined if nothing. */
   readonly rejection: RejectionState | undefined;
-  /** {@link Life.lastMoments} of the last token. */
-  readonly lastMoments: number | undefined;
+  /** {@link Life.isStated} of the last token. */
+  readonly isStated: boolean;
 }
 
-const EMPTY_HISTORY: OwnerHistory = {
-  failure: undefined,
-  issuedAtMs: undefined,
-  rejection: undefined,
-  lastMoments: undefined,
-};
+const NO_HISTORY: OwnerHistory = { failure: undefined, issuedAtMs: undefined, rejection: undefined, isStated: false };
 /** Of nearly all owners: the last token stated how long it lives, and nothing has happened since. */
-const HEALTHY_HISTORY: OwnerHistory = { ...EMPTY_HISTORY, lastMoments: 0 };
+const HEALTHY_HISTORY: OwnerHistory = { ...NO_HISTORY, isStated: true };
 
 /** The facts of one owner. */
 export class Slot {
@@ -73,7 +69,7 @@ export class Slot {
   /** The offset of the timeline from the token's instants. */
   offsetMs = 0;
   /** What else is known of the owner. */
-  history: OwnerHistory = EMPTY_HISTORY;
+  history: OwnerHistory = NO_HISTORY;
   #name: string | Namer;
 
   constructor(accessKey: string, namer: Namer) {
@@ -93,7 +89,7 @@ export class Slot {
 
 /**
  * The state of an owner at a given time. `fresh`: a call gets the cached token. `refresh-due`: it gets the cached token,
- * and a refresh starts. `rejected`: it waits for a newer token, or gets the rejected one if that would take too long.
+ * and a refresh starts. `rejected`: it waits for a newer token, or gets the rejected one if none can be had.
  * `requesting`: it waits for the request in flight. `backing-off`: it fails with the cached error. `expired`, `empty`: it
  * starts a request.
  *
@@ -109,7 +105,7 @@ export type Decision = 'serve' | 'serve-and-refresh' | 'wait' | 'refuse' | 'requ
 
 /** State outside the slot that a decision depends on. */
 export interface Conditions {
-  /** Whether a request is in flight that a caller would join; `late`: it has been queued for too long already. */
+  /** Whether a caller would join a request; `late`: it has been queued for so long that the rejected token is served. */
   readonly requesting: boolean | 'late';
   /** The open circuit, if it refuses calls. */
   readonly circuit: Circuit | undefined;
@@ -117,7 +113,7 @@ export interface Conditions {
   readonly minValidityMs: number;
 }
 
-/** Whether there is a token that has not ended, which may have been rejected. */
+/** Whether the held token has not ended. It may have been rejected. */
 export function isLive(slot: Slot, now: Instant): slot is Slot & { held: AccessToken } {
   return slot.held !== undefined && now.timelineMs - slot.offsetMs < slot.held.expiresAtMs;
 }
@@ -134,6 +130,9 @@ export function isUsable(slot: Slot, now: Instant): slot is Slot & { held: Acces
 
 /** Whether the held token was rejected, and a newer one is wanted. */
 export const isReplacing = ({ history }: Slot): boolean => history.rejection?.kind === 'replacing';
+
+/** Whether several tokens in a row were rejected. */
+export const isInStreak = ({ history }: Slot): boolean => history.rejection?.streak !== undefined;
 
 /** Why the owner counts as failing: its last request failed, or tokens in a row were rejected. */
 export const troubleOf = ({ history }: Slot): Pause | undefined => history.failure ?? history.rejection?.streak;
@@ -173,14 +172,13 @@ export function phaseOf(slot: Slot, now: Instant, conditions: Conditions): Phase
 
 /** What to do for a caller: the last column of the table. */
 export function decide(slot: Slot, now: Instant, conditions: Conditions): Decision {
-  const isStopped = conditions.requesting || conditions.circuit || backoffOf(slot, now);
   switch (phaseOf(slot, now, conditions)) {
     case 'fresh':
       return 'serve';
     case 'refresh-due':
-      return isStopped ? 'serve' : 'serve-and-refresh';
+      return mayRequest(slot, now, conditions) ? 'serve-and-refresh' : 'serve';
     case 'rejected':
-      return isStopped ? 'serve' : 'request';
+      return mayRequest(slot, now, conditions) ? 'request' : 'serve';
     case 'requesting':
       return 'wait';
     case 'backing-off':
@@ -190,6 +188,9 @@ export function decide(slot: Slot, now: Instant, conditions: Conditions): Decisi
       return 'request';
   }
 }
+
+const mayRequest = (slot: Slot, now: Instant, { requesting, circuit }: Conditions): boolean =>
+  !requesting && !circuit && !backoffOf(slot, now);
 
 /**
  * Drops a token that has ended, so that it does not come back when the wall clock is set back. Returns whether there was such
@@ -209,36 +210,32 @@ export function reasonOf(slot: Slot): RequestReason {
   return slot.history.issuedAtMs === undefined ? 'absent' : 'expired';
 }
 
-/** The owner's in-flight request returned a token. Only what rejections say about it survives that. */
-export function recordSuccess(
-  slot: Slot,
-  { token, offsetMs, lastMoments }: HeldToken,
-  rejection?: RejectionState,
-): void {
-  if (rejection || lastMoments) slot.history = { ...EMPTY_HISTORY, rejection, lastMoments };
-  else slot.history = lastMoments === undefined ? EMPTY_HISTORY : HEALTHY_HISTORY;
+/** Stores the token that a request returned. Of the history, only what rejections say about this token remains. */
+export function recordSuccess(slot: Slot, { token, offsetMs, isStated }: HeldToken, rejection?: RejectionState): void {
+  slot.history = isStated ? HEALTHY_HISTORY : NO_HISTORY;
+  if (rejection) update(slot, { rejection });
   slot.held = token;
   slot.offsetMs = offsetMs;
 }
 
-/** The owner's in-flight request failed. The held token stays. */
-export function recordFailure(slot: Slot, failure: Pause): void {
+/** Stores the failure of a request. The held token stays. */
+export function recordFailure(slot: Slot, failure: OwnerPause): void {
   update(slot, { failure });
 }
 
-/** What rejections say has changed. */
+/** Stores what rejections say about the held token. */
 export function recordRejection(slot: Slot, rejection: RejectionState | undefined): void {
   update(slot, { rejection });
 }
 
-/** The owner's backoff ends. Returns whether there was one. */
+/** Ends the owner's backoff. Returns whether there was one. */
 export function endBackoff(slot: Slot): boolean {
   if (!slot.history.failure) return false;
   update(slot, { failure: undefined });
   return true;
 }
 
-/** The owner's backoff ends, and a rejected token is no longer kept. Returns whether the owner counted as failing. */
+/** Ends the owner's backoff, and the keeping of a rejected token. Returns whether the owner counted as failing. */
 export function endPause(slot: Slot): boolean {
   const trouble = troubleOf(slot);
   const { rejection } = slot.history;
@@ -250,7 +247,7 @@ export function endPause(slot: Slot): boolean {
 export function clearSlot(slot: Slot): boolean {
   const wasHeld = slot.held !== undefined || troubleOf(slot) !== undefined;
   slot.held = undefined;
-  slot.history = EMPTY_HISTORY;
+  slot.history = NO_HISTORY;
   return wasHeld;
 }
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import type { Instant } from '../../src/clock.ts';
-import { Fingerprints } from '../../src/registry/fingerprints.ts';
-import { type DatedToken, dateIssued, heldTokenFrom } from '../../src/registry/held-token.ts';
-import type { HeldToken } from '../../src/registry/slot.ts';
-import { at, machine } from '../helpers/instants.ts';
-import { jwt } from '../helpers/jwt.ts';
+import type { Instant } from '../../../src/clock.ts';
+import { Fingerprints } from '../../../src/registry/owners/fingerprints.ts';
+import { type DatedToken, dateIssued, heldTokenFrom } from '../../../src/registry/owners/held-token.ts';
+import type { HeldToken } from '../../../src/registry/owners/slot.ts';
+import { at, machine } from '../../helpers/instants.ts';
+import { jwt } from '../../helpers/jwt.ts';
 
 const invalidResponse = (message: string) =>
   expect.objectContaining({ code: 'invalid_response', message: expect.stringContaining(message) });
@@ -45,7 +45,7 @@ describe('the held token', () => {
   ) => {
     const slot = { held: previous?.token, offsetMs: previous?.offsetMs ?? 0 };
     const settings = { refreshWindow: [0.6, 0.8] as [number, number], random: () => 0.5, fingerprints, responseFields };
-    return heldTokenFrom(settings, issued, { lifetimeMs, ...hint }, slot, now);
+    return heldTokenFrom(settings, issued, { lifetimeMs, isStated: true, ...hint }, slot, now);
   };
 
   it('is refreshed as early as the policy asks, whether or not it expires', () => {

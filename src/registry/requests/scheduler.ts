@@ -4,17 +4,10 @@
  * {@link Scheduler.startNext}.
  */
 
-import { type Instant, nextTurn, SLICE, stoodStill, stopTimer, type Time, type Timer } from '../clock.ts';
-import { OwnerTokenError, type OwnerTokenErrorCode } from '../errors/owner-token-error.ts';
-import {
-  askedCanaries,
-  type Circuit,
-  circuitOf,
-  mayStart,
-  trialDueAtMs,
-  waitsUntilMs,
-} from '../failures/blame-state.ts';
-import { paceAllows, paceStat } from '../failures/pace.ts';
+import { type Instant, nextTurn, SLICE, stoodStill, stopTimer, type Time, type Timer } from '../../clock.ts';
+import { OwnerTokenError, type OwnerTokenErrorCode } from '../../errors/owner-token-error.ts';
+import { type Circuit, type Doubt, mayStart, PATIENCE_MS, trialDueAtMs, waitsUntilMs } from '../../failures/blame.ts';
+import { paceStat, startsAtMs } from '../../failures/limiter.ts';
 import {
   type FailedEvent,
   type FailureStep,
@@ -24,20 +17,24 @@ import {
   reduce,
   type Step,
   slowAfterMs,
-} from '../failures/reducer.ts';
-import { refusal, withOutcome } from '../failures/refusals.ts';
-import { growsAtMs, roomAt } from '../failures/room.ts';
-import type { Diagnostics, ReportedRequest } from '../reporting/diagnostics.ts';
-import { type Flight, laneOf } from './flight.ts';
-import type { RegistrySettings } from './options.ts';
-import type { OwnerTable } from './owner-table.ts';
-import { LANES, RequestQueue } from './queue.ts';
-import type { Slot } from './slot.ts';
+} from '../../failures/reducer.ts';
+import { refusal, withOutcome } from '../../failures/refusals.ts';
+import type { Diagnostics, ReportedRequest } from '../../reporting/diagnostics.ts';
+import { AsyncContext } from '../async-context.ts';
+import type { RegistrySettings } from '../options.ts';
+import type { OwnerTable } from '../owners/owner-table.ts';
+import { Flight, laneOf } from './flight.ts';
+import { LANES, RequestQueue, TRIAL_LANES } from './queue.ts';
 
-/** Begins the request of a canary, which joins the queue, and returns it. */
-type BeginCanary = (slot: Slot, now: Instant) => Flight;
+/** Outside any caller's async context, because no caller requests a canary. */
+const CANARY_CONTEXT: Readonly<AsyncContext> = new AsyncContext('OwnerTokenCanary');
+
+/** Called when a wait in the queue ends: the request may be sent, or is refused, so that no further call may join it. */
+type EndWait = (flight: Flight, refused?: OwnerTokenError) => void;
 
 export class Scheduler {
+  /** Calls that were queued for over a second, and calls that the queue failed. */
+  readonly counts = { late: 0, queueFull: 0, queueTimeouts: 0 };
   /** How many canaries were sent. */
   canaries = 0;
   readonly queue = new RequestQueue<Flight>();
@@ -45,54 +42,46 @@ export class Scheduler {
   readonly health: Health<string>;
   readonly #settings: RegistrySettings;
   readonly #time: Time;
-  readonly #owners: OwnerTable;
   readonly #diagnostics: Diagnostics;
-  readonly #beginCanary: BeginCanary;
+  readonly #owners: OwnerTable;
+  readonly #endWait: EndWait;
   /** The circuit that was reported last. */
   #reported: Circuit | undefined;
   /** The timer that wakes the scheduler at {@link Scheduler.#wakeAtMs} or earlier. */
   #wakeAtMs = Number.POSITIVE_INFINITY;
   #wakeTimer: Timer | undefined;
-  isClosed = false;
-  #blocks = 0;
   /** The next slice of refusals is due in the next turn of the event loop. */
   #isRefusing = false;
+  isClosed = false;
 
-  constructor(settings: RegistrySettings, owners: OwnerTable, diagnostics: Diagnostics, beginCanary: BeginCanary) {
+  constructor(settings: RegistrySettings, owners: OwnerTable, diagnostics: Diagnostics, endWait: EndWait) {
     this.#settings = settings;
     this.#time = settings.time;
-    this.#owners = owners;
     this.#diagnostics = diagnostics;
-    this.#beginCanary = beginCanary;
+    this.#owners = owners;
+    this.#endWait = endWait;
     this.health = initialHealth(settings.pauses, settings.concurrency, settings.requestsPerSecond);
   }
 
   /**
-   * Queues the request. If the queue is full, it takes the place of the oldest refresh, or is refused.
-   *
-   * @returns a promise that resolves once it may be sent, or with the error that refuses it; never, if it is dropped before.
+   * Queues the request. If the queue is full, it takes the place of the oldest refresh, or is refused. A canary needs no space,
+   * and starts with the {@link Scheduler.startNext} that ends the event.
    */
-  enqueue(flight: Flight, now: Instant): Promise<OwnerTokenError | undefined> {
-    const outcome = this.#waitOf(flight);
-    if (!this.hasQueueSpace(now)) {
+  enqueue(flight: Flight, now: Instant): void {
+    this.#owners.attach(flight);
+    const isCanary = flight.lane === 'canary';
+    if (!isCanary && !this.hasQueueSpace(now)) {
       const displaced = this.queue.lists.refresh.first ?? flight;
       const message = 'the queue of token requests is full: raise maxQueued or concurrency, or make fewer calls';
       this.#refuse(displaced, queueError(displaced, 'queue_full', message, now));
-      if (displaced === flight) return outcome;
+      if (displaced === flight) return;
     }
     this.queue.move(flight, flight.lane);
-    this.startNext(now);
-    return outcome;
-  }
-
-  /** Queues a canary's request, which needs no space, and is started with what the canary was sent for. */
-  enqueueCanary(flight: Flight): Promise<OwnerTokenError | undefined> {
-    this.queue.move(flight, 'canary');
-    return this.#waitOf(flight);
+    if (!isCanary) this.startNext(now);
   }
 
   /** Queues a failed request again after a moment. It keeps its callers. */
-  enqueueAfter(flight: Flight, afterMs: number): Promise<OwnerTokenError | undefined> {
+  enqueueAfter(flight: Flight, afterMs: number): void {
     this.queue.move(flight, 'retrying');
     flight.retryTimer = this.#time.startTimer(() => {
       const now = this.#time.now();
@@ -104,72 +93,65 @@ export class Scheduler {
       this.queue.enqueue(flight, laneOf(flight.slot));
       this.startNext(now);
     }, afterMs);
-    return this.#waitOf(flight);
   }
 
-  #waitOf(flight: Flight): Promise<OwnerTokenError | undefined> {
-    return new Promise((resolve) => {
-      flight.endWait = resolve;
-    });
-  }
-
-  /** The request leaves the queue, and its wait ends with the error. */
+  /** The request leaves the queue with an error. */
   #refuse(flight: Flight, error: OwnerTokenError): void {
     this.remove(flight);
-    this.#owners.queueFailures.refused(flight, error, this.#time.now());
-    // At once, so that no further call joins it.
-    this.#owners.detach(flight);
-    flight.endWait?.(error);
+    if (error.code === 'queue_full') this.counts.queueFull += flight.waiting;
+    if (error.code === 'queue_timeout') this.counts.queueTimeouts += flight.waiting;
+    this.#endWait(flight, error);
   }
 
-  /** The request has ended, or is dropped: it leaves the queue, or makes room for another one. */
-  remove(flight: Flight): void {
-    stopTimer(flight.retryTimer);
+  /** Takes a request that has ended, or is dropped, out of the queue. Returns whether callers could join it until now. */
+  remove(flight: Flight): boolean {
+    flight.stopTimers();
     this.queue.move(flight, undefined);
+    return this.#owners.detach(flight);
   }
 
   /** Whether the queue takes one more request. A request that may start at once needs no space in it. */
   hasQueueSpace({ monotonicMs }: Instant): boolean {
     if (this.queue.waiting < this.#settings.maxQueued) return true;
-    return (
-      paceAllows(this.health.pace, monotonicMs) && this.#hasRoom(monotonicMs) && mayStart(this.health.blame) === true
-    );
+    return this.startsAtMs(monotonicMs) <= monotonicMs && mayStart(this.health.blame) === true;
   }
 
-  /** Whether one more request may run now. */
-  #hasRoom(nowMs: number): boolean {
-    const { concurrency } = this.#settings;
+  /** When the limiter allows one more request to start; infinite until one of those that run has ended. */
+  startsAtMs(nowMs: number): number {
     const { running, slow } = this.queue.lists;
     // Slow requests beyond `concurrency` count too.
-    const counted = running.length + Math.max(0, slow.length - concurrency);
-    return counted < roomAt(this.health.room, nowMs);
+    const counted = running.length + Math.max(0, slow.length - this.#settings.concurrency);
+    return startsAtMs(this.health.limiter, counted, nowMs);
   }
 
   /** A caller now waits for a queued refresh. */
   promote(flight: Flight, now: Instant): void {
     if (flight.place !== 'refresh') return;
-    this.queue.promote(flight, laneOf(flight.slot), now.monotonicMs);
+    flight.queuedAtMs = now.monotonicMs;
+    this.queue.enqueue(flight, laneOf(flight.slot));
   }
 
   /** Starts as many queued requests as may start now. */
   startNext(now: Instant = this.#time.now()): void {
-    if (this.isClosed || this.#blocks > 0) return;
+    if (this.isClosed) return;
     this.#noticeSlow(now);
-    if (circuitOf(this.health.blame)) this.#attendCircuit(now);
-    while (this.queue.waiting > 0 && this.#hasRoom(now.monotonicMs)) {
+    if (this.circuit) this.#attendCircuit(now);
+    while (this.queue.waiting > 0) {
+      const atMs = this.startsAtMs(now.monotonicMs);
+      if (atMs === Number.POSITIVE_INFINITY) break;
       const mayNext = mayStart(this.health.blame);
-      // No trial waits for the pace.
-      const mayAny = mayNext === 'trial' || (mayNext && paceAllows(this.health.pace, now.monotonicMs));
-      const flight = this.queue.startNext(now.monotonicMs, !mayAny);
+      // No trial waits for the rate limit.
+      const mayAny = mayNext === 'trial' || (mayNext && atMs <= now.monotonicMs);
+      const flight = this.queue.startNext(now.monotonicMs, !mayAny, mayNext === 'trial' ? TRIAL_LANES : LANES);
       if (!flight) break;
       if (mayNext === 'trial' && flight.lane !== 'canary') {
-        flight.trialOf = this.health.blame.state;
+        flight.trialOf = this.health.blame.doubt;
         this.step({ kind: 'trialSent', owner: flight.accessKey }, now);
       }
-      stopTimer(flight.retryTimer);
-      this.step({ kind: 'sent', number: flight.number }, now);
-      this.#owners.queueFailures.started(flight, now.monotonicMs);
-      flight.endWait?.();
+      flight.stopTimers();
+      this.step({ kind: 'sent' }, now);
+      if (now.monotonicMs - flight.queuedAtMs > PATIENCE_MS) this.counts.late += flight.waiting;
+      this.#endWait(flight);
     }
     this.#setWakeTimer(now);
   }
@@ -181,7 +163,7 @@ export class Scheduler {
       if (startedAtMs + slowAfterMs(this.health) > now.monotonicMs) return;
       this.queue.move(flight, 'slow');
       const deadlineMs = startedAtMs + this.#settings.longestRequestMs;
-      if (this.isTrial(flight)) this.step({ kind: 'slow', deadlineMs }, now);
+      if (this.isTrial(flight)) this.step({ kind: 'slow', deadlineMs, jitter: this.#settings.random() }, now);
     }
   }
 
@@ -199,10 +181,9 @@ export class Scheduler {
     if (running) wakeAtMs = Math.min(wakeAtMs, running.startedAtMs + slowAfterMs(this.health));
     const waiting = this.queue.waiting > 0 ? this.queue.longestWaiting : undefined;
     if (waiting) {
-      const { nextStartMs } = this.health.pace;
-      const startsAtMs = now.monotonicMs < nextStartMs ? nextStartMs : growsAtMs(this.health.room, now.monotonicMs);
-      wakeAtMs = Math.min(wakeAtMs, startsAtMs);
-      const circuit = circuitOf(this.health.blame);
+      const startsAtMs = this.startsAtMs(now.monotonicMs);
+      if (startsAtMs > now.monotonicMs) wakeAtMs = Math.min(wakeAtMs, startsAtMs);
+      const circuit = this.circuit;
       if (circuit && !this.#isRefusing) wakeAtMs = Math.min(wakeAtMs, waitsUntilMs(circuit, waiting.queuedAtMs) + 1);
       wakeAtMs = Math.min(wakeAtMs, waiting.queuedAtMs + this.#settings.maxQueueMs);
     }
@@ -233,7 +214,7 @@ export class Scheduler {
 
   #overdue(flight: Flight, now: Instant): OwnerTokenError {
     const { maxQueueMs } = this.#settings;
-    const isOverload = paceStat(this.health.pace, now.monotonicMs)?.reason === 'overload';
+    const isOverload = paceStat(this.health.limiter, now.monotonicMs)?.reason === 'overload';
     const limit = isOverload
       ? 'the service answers with 429 or 503;'
       : 'raise concurrency, requestsPerSecond or maxQueueMs, or';
@@ -251,23 +232,35 @@ export class Scheduler {
 
   /** Refreshes the token of an owner that succeeded recently, to see whether the service works. */
   #askCanary(now: Instant): void {
-    const { canaries, state } = this.health.blame;
-    const asked = askedCanaries(this.health.blame);
+    const doubt = this.health.blame.doubt as Doubt<string>;
     // Drawn in any case, so that a seeded simulation does not depend on which canaries are free.
     const jitter = this.#settings.random();
-    for (const owner of canaries) {
+    const canary = this.#beginCanary(doubt.asked, now);
+    if (!canary) return void this.step({ kind: 'noCanaryFree', jitter }, now);
+    this.canaries++;
+    canary.trialOf = doubt;
+    this.step({ kind: 'trialSent', owner: canary.accessKey }, now);
+  }
+
+  #beginCanary(asked: readonly string[], now: Instant): Flight | undefined {
+    for (const owner of this.health.blame.canaries) {
       const slot = asked.includes(owner) ? undefined : this.#owners.peek(owner);
       if (!slot || slot.history.failure || this.#owners.flightOf(owner)) continue;
-      this.canaries++;
-      this.#beginCanary(slot, now).trialOf = state;
-      return void this.step({ kind: 'trialSent', owner }, now);
+      const flight = CANARY_CONTEXT.runInAsyncScope(() => new Flight(slot, 'canary', now.monotonicMs));
+      this.enqueue(flight, now);
+      return flight;
     }
-    this.step({ kind: 'noCanaryFree', jitter }, now);
+    return undefined;
+  }
+
+  /** The open circuit, whether or not its pause is over. */
+  get circuit(): Circuit | undefined {
+    return this.health.blame.doubt?.circuit;
   }
 
   /** Whether it is a canary or another trial whose outcome is awaited. */
   isTrial({ trialOf }: Flight): boolean {
-    return trialOf === this.health.blame.state;
+    return trialOf !== undefined && trialOf === this.health.blame.doubt;
   }
 
   /** As {@link Scheduler.isTrial}, but only once for each request, because its outcome counts once. */
@@ -279,12 +272,12 @@ export class Scheduler {
 
   /** An outcome has changed what is known: reports a circuit that opened or closed, and starts what may start now. */
   react(now: Instant, message?: ReportedRequest): void {
-    if (circuitOf(this.health.blame) !== this.#reported) this.#reportCircuit(now, message);
+    if (this.circuit !== this.#reported) this.#reportCircuit(now, message);
     this.startNext(now);
   }
 
   #reportCircuit(now: Instant, message: ReportedRequest | undefined): void {
-    const circuit = circuitOf(this.health.blame);
+    const circuit = this.circuit;
     const reported = this.#reported;
     this.#reported = circuit;
     if (reported && reported.scope !== circuit?.scope) this.#diagnostics.lifted(reported.scope);
@@ -296,13 +289,13 @@ export class Scheduler {
   /** While the circuit is open: sends the trial that is due, and refuses the queued requests that would wait too long for it. */
   #attendCircuit(now: Instant): void {
     const dueAtMs = trialDueAtMs(this.health.blame);
-    const isAwaited = this.queue.waiting > this.queue.lists.canary.length;
-    if (dueAtMs !== undefined && dueAtMs <= now.monotonicMs) this.step({ kind: 'due', isAwaited }, now);
-    const circuit = circuitOf(this.health.blame);
+    if (dueAtMs !== undefined && dueAtMs <= now.monotonicMs)
+      this.step({ kind: 'due', isAwaited: this.queue.lists.new.length > 0 }, now);
+    const circuit = this.circuit;
     if (circuit && !this.#isRefusing) this.#refuseQueued(circuit, now);
   }
 
-  /** Refuses the queued requests that the circuit stops, in slices, because each refusal creates an error. */
+  /** Refuses the queued requests that would wait too long for the circuit, in slices, because each refusal creates an error. */
   #refuseQueued(circuit: Circuit, now: Instant): void {
     const startsAtMs = Math.max(now.monotonicMs, circuit.retryAtMonotonicMs);
     let left = SLICE;
@@ -311,13 +304,12 @@ export class Scheduler {
         if (startsAtMs <= waitsUntilMs(circuit, flight.queuedAtMs)) break;
         if (left-- === 0) {
           this.#isRefusing = true;
-          void nextTurn().then(() => {
+          return void nextTurn().then(() => {
             this.#isRefusing = false;
             this.startNext();
           });
-          return;
         }
-        this.#diagnostics.refused(circuit.scope, flight.callers.count);
+        this.#diagnostics.refused(circuit.scope, flight.waiting);
         this.#refuse(flight, refusal(circuit, flight.slot.owner, now));
       }
     }
@@ -328,16 +320,6 @@ export class Scheduler {
     const now = this.#time.now();
     this.step({ kind: 'resumed' }, now);
     this.react(now);
-  }
-
-  /** Starts nothing until {@link Scheduler.unblock} has been called as often. */
-  block(): void {
-    this.#blocks++;
-  }
-
-  unblock(): void {
-    this.#blocks--;
-    this.startNext();
   }
 
   /** Starts no further request. Returns all requests; see {@link RequestQueue.drain}. */
