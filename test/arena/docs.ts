@@ -21,7 +21,9 @@ const HEAD = [
 
 /** Plays every scene with seed 1, and random worlds from seed 1 on; writes the page. */
 export async function renewPage(randomWorlds: number): Promise<void> {
-  const scenes = Object.values(SCENES).flat().length;
+  const scenes = Object.values(SCENES)
+    .flat()
+    .filter(({ informative }) => !informative).length;
   const held = new Map(SUBJECTS.map(({ name }) => [name, 0]));
   const tables: string[] = [];
   for (const [heading, group] of Object.entries(SCENES)) {
@@ -50,7 +52,7 @@ async function rows(scenes: readonly Scene[], held: Map<string, number>): Promis
     const [plain] = baselines as [Played];
     const cells = [run, ...baselines].map((each) => {
       const cell = cellOf(each, scene, plain);
-      if (!cell.endsWith(WORSE)) held.set(each.subject, (held.get(each.subject) ?? 0) + 1);
+      if (!scene.informative && !cell.endsWith(WORSE)) held.set(each.subject, (held.get(each.subject) ?? 0) + 1);
       return cell;
     });
     lines.push(`| ${scene.name} | ${cells.join(' | ')} |`);

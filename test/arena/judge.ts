@@ -39,20 +39,23 @@ const SLACK_REQUESTS = { outage: 20, limit: 50, dead: 20 };
  *
  * @param plain with whom the service's requests are compared, and the tenants' calls.
  * @param others with whom only the tenants' calls are compared.
- * @returns what is worse, as sentences; empty if the scene holds.
+ * @returns what is worse, as sentences; empty if the scene holds, or is not judged.
  */
 export function judge(run: Played, scene: Scene, plain: Played, others: readonly Played[] = []): string[] {
+  if (scene.informative) return [];
   const worse = [plain, ...others].flatMap((baseline) => harm(run, baseline, scene));
+  const { least = 0 } = scene;
+  if (run.inTime < least) worse.push(`${run.inTime.toFixed(1)} % in time, at least ${least} %`);
   if (run.pending > 0) worse.push(`${run.pending} calls never ended`);
   // A call that cannot be served fails as soon as with plain: somebody waits for it.
   const illMs = Math.max(GOOD_P99_MS, scene.lateMs ?? 0, P99_FACTOR * plain.illP99Ms);
-  if (run.illP99Ms > illMs) {
+  if (run.illP99Ms > illMs && !scene.batchMayWait) {
     const [late, theirs] = [run.illP99Ms, plain.illP99Ms].map(Math.round);
     worse.push(`ill calls fail after ${late} ms (p99); plain: ${theirs} ms`);
   }
   if (run.locked > plain.locked) worse.push(`${run.locked} owners locked out after the fault; plain: ${plain.locked}`);
   const most = {
-    outage: scene.longOutage ? OF_OUTAGE * plain.outage : plain.outage,
+    outage: (scene.mostInOutage ?? (scene.longOutage ? OF_OUTAGE : 1)) * plain.outage,
     limit: scene.mostOverLimit === undefined ? plain.limit + PROBES * plain.sent : scene.mostOverLimit * run.sent,
     dead: Math.max(plain.dead, RETRIES * plain.sent),
   };
@@ -69,7 +72,7 @@ function harm(run: Played, baseline: Played, scene: Scene): string[] {
   const { ideal, lateMs = 0, refusesGoodTokens } = scene;
   const { subject, owners, never, p99Ms } = baseline;
   const worse = [];
-  const points = refusesGoodTokens ? SLACK_POINTS_AT_401 : SLACK_POINTS;
+  const { slackPoints: points = refusesGoodTokens ? SLACK_POINTS_AT_401 : SLACK_POINTS } = scene;
   const wanted = ideal === undefined ? baseline.inTime - points : OF_IDEAL * Math.min(ideal, baseline.inTime);
   if (run.inTime < Math.min(GOOD_PERCENT, wanted)) {
     const { inTime, late, refused } = run;

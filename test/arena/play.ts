@@ -30,19 +30,23 @@ export async function play(scene: Scene, subject: Subject, seed: number): Promis
   const { now } = Date;
   Date.now = clock.now; // For libraries that take no clock, such as cockatiel.
   try {
-    const client = await subject.create({
+    const tools = {
       fetch: service.fetch,
       clock,
       random: seeded(seed + 2_000),
       scene,
       readSecret: () => service.readSecret(),
-    });
+    };
+    const clients: Client[] = [];
+    for (let replica = 0; replica < (scene.replicas ?? 1); replica++) clients.push(await subject.create(tools));
+    let calls = 0;
     const random = seeded(seed);
     const endMs = scene.minutes * MIN;
     for (const group of scene.tenants) {
       const call = (number: number) => {
         const key = `${group.name}-${number}`;
         const ended = experience.began(group, key, time.nowMs);
+        const client = clients[calls++ % clients.length] as Client;
         callOnce(client, service, key).then(
           () => ended(time.nowMs),
           (error: unknown) => ended(time.nowMs, error),
@@ -50,9 +54,11 @@ export async function play(scene: Scene, subject: Subject, seed: number): Promis
       };
       scheduleCalls(group, time, random, call, endMs);
     }
+    const { warmUp } = scene;
+    if (warmUp) time.at(warmUp.atMs, () => warmUpGroup(clients[0] as Client, keysOf(scene, warmUp.group)));
     await time.passUntil(endMs + DRAIN_MS);
     const result = { scene: scene.name, subject: subject.name, seed, ...experience.result(), ...service.counts };
-    client.close?.();
+    for (const client of clients) client.close?.();
     return result;
   } finally {
     Date.now = now;
@@ -66,6 +72,17 @@ function clockOf({ clockAheadMs = 0 }: Scene, time: VirtualTime): Tools['clock']
     monotonic: () => time.monotonic(),
     setTimeout: (fn, ms) => time.setTimeout(fn, ms),
   };
+}
+
+function keysOf({ tenants }: Scene, group: string): string[] {
+  const { count = 0 } = tenants.find(({ name }) => name === group) ?? {};
+  return Array.from({ length: count }, (_, number) => `${group}-${number}`);
+}
+
+/** What becomes of it, the calls show. */
+function warmUpGroup(client: Client, keys: readonly string[]): void {
+  if (client.warmUp) client.warmUp(keys);
+  else for (const key of keys) client.getToken(key).catch(() => {});
 }
 
 /** A call of a tenant: if the API does not accept its token, it rejects that token and asks for another, once. */

@@ -28,6 +28,12 @@ export interface Scene {
   readonly secretFails?: number;
   /** The most requests at once that the subject is set to, where it can be set; baselines: 32 if it is not. */
   readonly concurrency?: number;
+  /** The most owners whose tokens are kept, for subject and baselines. Default: 100,000. */
+  readonly maxOwners?: number;
+  /** So many clients of the same kind share the service; calls go to them in turn. Default: 1. */
+  readonly replicas?: number;
+  /** All keys of a group are warmed up then, by the first client; one that cannot warm up gets a call for each. */
+  readonly warmUp?: { readonly atMs: number; readonly group: string };
   /** A call that is served later than this is late. Default: 2,000. */
   readonly lateMs?: number;
   /**
@@ -48,6 +54,16 @@ export interface Scene {
   readonly mostOverLimit?: number;
   /** Everything fails for five minutes or more: then a tenth of the requests of the plain baseline must do. */
   readonly longOutage?: boolean;
+  /** The share of the plain baseline's requests in an outage that must do. Default: all, or a tenth in a long outage. */
+  readonly mostInOutage?: number;
+  /** The percentage of calls to be served in time where no baseline is a measure, because its 32 at once are too few. */
+  readonly least?: number;
+  /** How many percentage points fewer than with a baseline may be served, because the service tells healthy tenants to wait. */
+  readonly slackPoints?: number;
+  /** Nobody waits for the calls that do not count, so that they may take long to fail. */
+  readonly batchMayWait?: true;
+  /** Played and shown, but not judged: nobody knows yet what is right, or it is a known loss. */
+  readonly informative?: true;
 }
 
 /** From, up to and without; milliseconds from the start. */

@@ -29,12 +29,14 @@ export interface Client {
   reject(accessKey: string, token: string): void;
   /** The API accepted it. */
   accept?(accessKey: string, token: string): void;
+  warmUp?(accessKeys: readonly string[]): void;
   close?(): void;
 }
 
 export const BASE_URL = 'https://service.example';
 const TIMEOUT_MS = 10_000;
 const CONCURRENCY = 32;
+const MAX_OWNERS = 100_000;
 const MARGIN_MS = 10_000;
 /** A token is used for at least this share of its life. */
 const LEAST_USED = 0.9;
@@ -69,14 +71,14 @@ export const breaker: Subject = {
 export const registry: Subject = {
   name: 'registry',
   create: ({ fetch, clock, random, readSecret, scene }) => {
-    const { concurrency } = scene;
+    const { concurrency, maxOwners = MAX_OWNERS } = scene;
     const options = { baseUrl: BASE_URL, clientId: 'client', clientSecret: readSecret };
     const source = new TokenEndpoint({ ...options, fetch: fetch as typeof globalThis.fetch, clock });
     const tokens = new OwnerTokenRegistry({
       source,
       clock,
       random,
-      maxOwners: 100_000,
+      maxOwners,
       ...(concurrency !== undefined && { concurrency }),
     });
     const given = new Map<string, AccessToken>();
@@ -91,6 +93,7 @@ export const registry: Subject = {
         const token = given.get(key);
         if (token?.value === value) tokens.accept(key, token);
       },
+      warmUp: (keys) => void tokens.warmUp(keys),
       close: () => void tokens.close({ timeoutMs: 0 }),
     };
   },
@@ -99,7 +102,7 @@ export const registry: Subject = {
 /** A cache, one request per owner at a time, 32 requests in all. */
 function cached({ clock, scene }: Tools, request: (key: string) => Promise<Held>): Client {
   const limit = pLimit(scene.concurrency ?? CONCURRENCY);
-  const cache = new LRUCache<string, Held>({ max: 100_000 });
+  const cache = new LRUCache<string, Held>({ max: scene.maxOwners ?? MAX_OWNERS });
   const inFlight = new Map<string, Promise<Held>>();
   return {
     async getToken(key) {

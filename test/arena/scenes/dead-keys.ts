@@ -1,6 +1,6 @@
 /** Some of the owners get no token, beside others that do. */
 
-import { deadKeys, during, failed, hangs, noToken, refusal } from '../rules.ts';
+import { deadKeys, during, failed, hangs, noToken, oauthError, refusal } from '../rules.ts';
 import { type Answer, HOUR, MIN, type Scene, SEC, type Span, type TenantGroup } from '../scene.ts';
 import { dead, newcomers, START, tenants } from './groups.ts';
 
@@ -121,6 +121,61 @@ export const deadKeyScenes: readonly Scene[] = [
     minutes: 4,
     tenants: [tenants(200), dead(20, { everyMs: 200 }), newcomers(3)],
     rules: () => [deadKeys('dead', refusal(404))],
+  },
+  {
+    name: '100 dead keys fail late, with a 504 after 8 s, beside newcomers',
+    minutes: 8,
+    uncounted: [START],
+    tenants: [tenants(300), dead(100, { everyMs: 15 * SEC }), newcomers(2)],
+    rules: () => [deadKeys('dead', { ...refusal(504), ms: 8 * SEC })],
+  },
+  {
+    name: '95 % of the keys are dead (503), 50 tenants each 20 s, newcomers',
+    minutes: 8,
+    tenants: [tenants(50), dead(950, { everyMs: 20 * SEC }), newcomers(0.5)],
+    rules: () => [deadKeys('dead', refusal(503))],
+  },
+  {
+    name: 'cold start of 2,000, 80 % of the keys are dead (500)',
+    minutes: 4,
+    lateMs: 4 * SEC,
+    tenants: [dead(1_600, { burstMs: 10 * SEC }), tenants(400, { everyMs: 30 * SEC, burstMs: 10 * SEC })],
+    rules: () => [deadKeys('dead', failed)],
+  },
+  // Before any success a caller a second is tried, most of which are dead: minutes pass until a living one is tried.
+  {
+    name: 'deploy: 20 tenants called each 2 min, 400 dead keys polled each 10 s (500)',
+    minutes: 12,
+    uncounted: [[0, 5 * MIN]],
+    tenants: [tenants(20, { everyMs: 2 * MIN }), dead(400, { everyMs: 10 * SEC })],
+    rules: () => [deadKeys('dead', failed)],
+  },
+  {
+    name: 'deploy: 30 tenants called each 3 min, 200 dead keys polled each 5 s (invalid_client)',
+    minutes: 12,
+    uncounted: [[0, 4 * MIN]],
+    tenants: [tenants(30, { everyMs: 3 * MIN }), dead(200, { everyMs: 5 * SEC })],
+    rules: () => [deadKeys('dead', oauthError(401, 'invalid_client'))],
+  },
+  // The circuit that all known owners opened is tried each half minute by then, every second time by a newcomer.
+  {
+    name: 'onboarding in a shard outage: all 300 owners get 503 for 5 min, 8 newcomers a second do not',
+    minutes: 9,
+    tokenLifeS: 120,
+    uncounted: [[0, 5 * MIN]],
+    tenants: [tenants(300, { name: 'shard', everyMs: 8 * SEC, ill: true }), newcomers(8, { fromMs: 4 * MIN })],
+    rules: () => [during([3 * MIN, 8 * MIN], deadKeys('shard', refusal(503)))],
+  },
+  {
+    name: 'onboarding in a shard outage: 90 % of 500 owners get 500 for 4 min, 8 newcomers a second do not',
+    minutes: 9,
+    tokenLifeS: 120,
+    tenants: [
+      tenants(50, { everyMs: 8 * SEC }),
+      tenants(450, { name: 'shard', everyMs: 8 * SEC, illFromMs: 3 * MIN, illUntilMs: 8 * MIN }),
+      newcomers(8, { fromMs: 3 * MIN, untilMs: 7 * MIN }),
+    ],
+    rules: () => [during([3 * MIN, 7 * MIN], deadKeys('shard', failed))],
   },
   {
     name: 'a Monday morning: tokens of an hour, two days of silence, 40 of 400 keys dead',

@@ -15,7 +15,7 @@ export const newcomers = (perSecond: number, more: Partial<TenantGroup> = {}): T
   ...more,
 });
 
-/** Owners that get no token, whoever asks. */
+/** Owners that never get a token. */
 export const dead = (count: number, more: Partial<TenantGroup> = {}): TenantGroup => ({
   name: 'dead',
   count,

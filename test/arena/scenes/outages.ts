@@ -12,6 +12,8 @@ import {
   outage,
   refusal,
   refusedConnection,
+  relapses,
+  rolling,
 } from '../rules.ts';
 import { type Answer, MIN, type Scene, SEC, type Span } from '../scene.ts';
 import { dead, newcomers, recovery, START, tenants } from './groups.ts';
@@ -65,6 +67,20 @@ const longOutages: readonly Scene[] = [
     rules: () => [during([6 * MIN, 14 * MIN], outage(hangs))],
   },
 ];
+
+/** The service is back only for so many answers, five times. That costs hardly more requests than an outage. */
+const relapse = (answers: number): Scene => ({
+  name: `relapse: 2 min of 503, then five times 20 s more after every ${answers === 1 ? 'answer' : `${answers} answers`}`,
+  minutes: 12,
+  tokenLifeS: 120,
+  endsMs: 6.5 * MIN,
+  mostInOutage: 0.1,
+  uncounted: [[3 * MIN, 7 * MIN]],
+  tenants: [tenants(300, { everyMs: 6 * SEC }), newcomers(5)],
+  rules: () => [
+    relapses([3 * MIN, 6.5 * MIN], { downMs: 2 * MIN, answers, againMs: 20 * SEC, times: 5 }, refusal(503)),
+  ],
+});
 
 export const outageScenes: readonly Scene[] = [
   ...longOutages,
@@ -153,5 +169,34 @@ export const outageScenes: readonly Scene[] = [
         request.atMs % (30 * SEC) < 10 * SEC ? outage(refusal(502))(request, service) : undefined,
       ),
     ],
+  },
+  relapse(1),
+  relapse(50),
+  {
+    // Before any success an open circuit is tried once a second: more than in another outage.
+    name: 'relapse from the start: 1 min of refused connections, then five times 10 s more after every 10 answers',
+    minutes: 8,
+    tokenLifeS: 600,
+    endsMs: 3.5 * MIN,
+    mostInOutage: 0.25,
+    uncounted: [[0, 4 * MIN]],
+    tenants: [tenants(300, { everyMs: 10 * SEC }), newcomers(3)],
+    rules: () => [
+      relapses([0, 3.5 * MIN], { downMs: MIN, answers: 10, againMs: 10 * SEC, times: 5 }, refusedConnection),
+    ],
+  },
+  {
+    name: 'rolling restart: each of six nodes refuses connections for 20 s, 30 s apart',
+    minutes: 6,
+    tokenLifeS: 300,
+    tenants: [tenants(400, { everyMs: 10 * SEC }), newcomers(10)],
+    rules: () => [rolling(6, { fromMs: MIN, downMs: 20 * SEC, apartMs: 30 * SEC }, refusedConnection)],
+  },
+  {
+    name: 'rolling restart: each of four nodes answers 503 for 15 s, 25 s apart',
+    minutes: 5,
+    tokenLifeS: 120,
+    tenants: [tenants(500, { everyMs: 6 * SEC }), newcomers(20)],
+    rules: () => [rolling(4, { fromMs: MIN, downMs: 15 * SEC, apartMs: 25 * SEC }, refusal(503))],
   },
 ];

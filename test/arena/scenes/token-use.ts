@@ -1,8 +1,14 @@
 /** Calls use their token: an API that does not accept it answers 401, and the caller rejects it and asks for another. */
 
-import { deadKeys, failed, reset, sometimes } from '../rules.ts';
+import { collapsing, deadKeys, failed, quota, reset, sometimes } from '../rules.ts';
 import { MIN, type Scene, SEC } from '../scene.ts';
-import { dead, newcomers, tenants } from './groups.ts';
+import { dead, newcomers, START, tenants } from './groups.ts';
+
+/** Tokens that were issued before this time end then. */
+const areRevoked =
+  (revokedAtMs: number): NonNullable<Scene['accepts']> =>
+  ({ issuedMs }, atMs) =>
+    issuedMs >= revokedAtMs || atMs < revokedAtMs;
 
 export const tokenUseScenes: readonly Scene[] = [
   {
@@ -25,7 +31,7 @@ export const tokenUseScenes: readonly Scene[] = [
     name: 'the service forgets all its tokens at once',
     minutes: 12,
     tenants: [tenants(500, { everyMs: 10 * SEC }), newcomers(1)],
-    accepts: ({ issuedMs }, atMs) => issuedMs >= 6 * MIN || atMs < 6 * MIN,
+    accepts: areRevoked(6 * MIN),
   },
   {
     name: 'tokens of 10 s, beside 10 dead keys',
@@ -34,5 +40,23 @@ export const tokenUseScenes: readonly Scene[] = [
     tenants: [tenants(100, { everyMs: 2 * SEC }), dead(10, { everyMs: SEC })],
     rules: () => [deadKeys('dead', failed)],
     accepts: ({ issuedMs }, atMs) => atMs < issuedMs + 10 * SEC,
+  },
+  {
+    name: 'all tokens of 1,000 owners are revoked, on a quota of 50 a second',
+    minutes: 6,
+    lateMs: 5 * SEC,
+    uncounted: [START, [3 * MIN, 3 * MIN + 20 * SEC]],
+    tenants: [tenants(1_000, { everyMs: 8 * SEC })],
+    rules: () => [quota({ perSecond: 50 })],
+    accepts: areRevoked(3 * MIN),
+  },
+  {
+    name: 'all tokens of 2,000 owners are revoked, latency grows with the square of what is at once beyond 24',
+    minutes: 5,
+    lateMs: 5 * SEC,
+    uncounted: [START, [3 * MIN, 3 * MIN + 15 * SEC]],
+    tenants: [tenants(2_000, { everyMs: 8 * SEC })],
+    latencyMs: collapsing(100, 24, 2),
+    accepts: areRevoked(3 * MIN),
   },
 ];
