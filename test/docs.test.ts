@@ -250,7 +250,7 @@ describe('in a picture or a table of states', () => {
 
   it('the table of phases names those of the code, and no other', () => {
     const named = namesIn('docs/architecture.md', '| phase |');
-    const [, phases = ''] = /export type Phase = (.*);/.exec(textOf('src/registry/slot.ts')) ?? [];
+    const [, phases = ''] = /export type Phase = (.*);/.exec(textOf('src/registry/owners/slot.ts')) ?? [];
     expect(named.sort()).toEqual([...phases.matchAll(/'([\w-]+)'/g)].map(([, name]) => name).sort());
   });
 
@@ -437,7 +437,6 @@ describe('in the docs', () => {
 
   it.each([
     ['docs/fleet-setup.md', '| option |', 1],
-    ['docs/expiry.md', '| option |', 2],
     ['docs/sandbox.md', '| option |', 2],
   ])('%s gives the numbers that the code falls back to', (page, heading, column) => {
     const sources = pathsBelow('src').map((path) => textOf(`src/${path}`).replace(/(?<=\d)_(?=\d)/g, ''));
