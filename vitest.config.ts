@@ -5,7 +5,7 @@ import { bundlePage, LIVE_VIEW, PORTAL, pagePlugin } from './src/picture/bundle.
 
 /** Long worlds in virtual time. CI plays them once and not on every line of Node, because no figure depends on the machine. */
 const ARENA = [
-  'test/arena/{scenes,random,resource}.test.ts',
+  'test/arena/{fault-scenes,load-scenes,random,resource}.test.ts',
   'test/expiry/learned-lifetime-worlds.test.ts',
   'test/live-view/incidents.test.ts',
 ];

@@ -1,0 +1,4 @@
+import { describe } from 'vitest';
+import { LOAD, testScenes } from './judged.ts';
+
+describe('O1', () => testScenes((heading) => LOAD.includes(heading)));
