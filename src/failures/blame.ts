@@ -63,8 +63,6 @@ export interface Blame<O> {
 interface Sent<O> {
   readonly owner: O;
   readonly number: number;
-  /** A canary, or the caller's request that an open circuit let through. */
-  readonly isTrial: boolean;
 }
 
 export type BlameEvent<O> =
@@ -73,6 +71,8 @@ export type BlameEvent<O> =
   | ({
       readonly kind: 'failed';
       readonly error: OwnerTokenError;
+      /** A canary, or the caller's request that an open circuit let through. */
+      readonly isTrial: boolean;
       /** How many times in a row its owner's requests had failed before this one. */
       readonly ownerFailures: number;
       /** From 0 up to 1, for the length of a pause. */

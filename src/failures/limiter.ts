@@ -205,6 +205,7 @@ function fitConcurrency(limiter: Limiter, tookMs: number, running: number, nowMs
   const averaged = (ms = tookMs) => ms + (tookMs - ms) / LATENCIES_AVERAGED;
   const usualMs = running <= AT_ONCE || before === undefined ? averaged(before) : before;
   limiter.usualMs = usualMs;
+  // At `most` it stays: a service that is slow for seconds would be slow for longer with only 32 at once.
   if (running < atOnce || atOnce === most || nowMs < limiter.raisesAtMs) return;
   limiter.fullMs = averaged(limiter.fullMs ?? usualMs);
   if (atOnce > AT_ONCE && limiter.fullMs > TOO_SLOW * usualMs) {

@@ -43,7 +43,7 @@ class Story {
 
   succeeds(...owners: string[]): this {
     for (const owner of owners) {
-      this.is({ kind: 'succeeded', owner, number: ++this.#number, isTrial: false, wasRefused: false });
+      this.is({ kind: 'succeeded', owner, number: ++this.#number, wasRefused: false });
     }
     return this;
   }
@@ -67,10 +67,6 @@ class Story {
 
   trialFails(owner: string, error = DOWN): this {
     return this.fails(owner, error, { isTrial: true });
-  }
-
-  trialSucceeds(owner: string): this {
-    return this.is({ kind: 'succeeded', owner, number: ++this.#number, isTrial: true, wasRefused: false });
   }
 
   get phase() {
@@ -120,7 +116,7 @@ describe('while the circuit is closed', () => {
   });
 
   it('a success of a request that was sent earlier leaves the newest success as it is', () => {
-    const story = known().is({ kind: 'succeeded', owner: 'z', number: 1, isTrial: false, wasRefused: false });
+    const story = known().is({ kind: 'succeeded', owner: 'z', number: 1, wasRefused: false });
     expect(story.blame.newestSuccess).toBe(2);
   });
 
@@ -196,24 +192,24 @@ describe('during a check by canaries', () => {
   it('a canary that succeeds proves that the service works, and for five seconds three suspects begin no other check', () => {
     const story = checking();
     story.nowMs = 50;
-    story.trialSucceeds('y').fails('def');
+    story.succeeds('y').fails('def');
     story.nowMs = 5_049;
     expect(story.fails('g').view).toEqual(['no doubt', 'defg', 0, false]);
     expect(story.blame.trustedUntilMs).toBe(5_050);
     story.nowMs = 5_050;
     expect(story.fails('h').view).toEqual(['check', '', 0, true]);
-    expect(story.trialSucceeds('x').blame.trustedUntilMs).toBe(10_050);
+    expect(story.succeeds('x').blame.trustedUntilMs).toBe(10_050);
   });
 
   it('what failed during these seconds counts afterwards: any failure begins the check, also one that is not the first', () => {
-    const story = checking().trialSucceeds('y').fails('def');
+    const story = checking().succeeds('y').fails('def');
     story.nowMs = 5_000;
     expect(story.fails('d', DOWN, { ownerFailures: 1 }).view).toEqual(['check', '', 0, true]);
   });
 
   it('the thirtieth suspect begins one at any time', () => {
     const owners = Array.from({ length: 30 }, (_, n) => String.fromCodePoint(0x1000 + n));
-    const story = checking().trialSucceeds('y').fails(owners.slice(1).join(''));
+    const story = checking().succeeds('y').fails(owners.slice(1).join(''));
     expect(story.phase).toBe('no doubt');
     expect(story.fails(owners[0] as string).view).toEqual(['check', '', 0, true]);
   });
@@ -400,7 +396,7 @@ describe('while the circuit is open', () => {
   ])('a success %s', (_, wasRefused, readmittedAtMs) => {
     const story = open();
     story.nowMs = 700;
-    story.is({ kind: 'succeeded', owner: 'z', number: 99, isTrial: false, wasRefused });
+    story.is({ kind: 'succeeded', owner: 'z', number: 99, wasRefused });
     expect(story.blame).toMatchObject({ readmittedAtMs, doubt: undefined });
   });
 });
@@ -418,7 +414,7 @@ it('a canary of the check before delays no trial', () => {
 });
 
 it('the end of a pause changes nothing once the circuit has closed, and no canary counts as asked', () => {
-  const story = open().trialSucceeds('z').is({ kind: 'due', isAwaited: true });
+  const story = open().succeeds('z').is({ kind: 'due', isAwaited: true });
   expect(story.view).toEqual(['no doubt', '', 0, false]);
   expect([story.facts.asked, checking().facts.asked]).toEqual([[], ['y']]);
 });

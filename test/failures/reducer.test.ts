@@ -46,7 +46,7 @@ class Story {
   /** Successes of owners 1, 2, …, which took this long. */
   succeeds(count = 1, tookMs = 50, changes: Partial<Succeeded> = {}): this {
     for (let n = 1; n <= count; n++) {
-      const request = { owner: `${n}`, number: ++this.#number, isTrial: false, tookMs, running: 1 };
+      const request = { owner: `${n}`, number: ++this.#number, tookMs, running: 1 };
       const before = { isSlow: false, unavailableMs: undefined, wasRefused: false };
       this.is({ kind: 'succeeded', ...request, ...before, ...changes });
     }

@@ -17,11 +17,10 @@ export function breakerTransitions(): string[] {
     nowMs += 2_000;
     reduceBlame(blame, event, nowMs);
   };
-  const sent = (owner: string, isTrial = false) => ({ owner, number: ++number, isTrial });
-  const succeed = (owner: string, isTrial = false) =>
-    step({ kind: 'succeeded', ...sent(owner, isTrial), wasRefused: false });
+  const sent = (owner: string) => ({ owner, number: ++number });
+  const succeed = (owner: string) => step({ kind: 'succeeded', ...sent(owner), wasRefused: false });
   const fail = (owner: string, error = down, isTrial = false) =>
-    step({ kind: 'failed', ...sent(owner, isTrial), error, ownerFailures: 0, jitter: 0 });
+    step({ kind: 'failed', ...sent(owner), isTrial, error, ownerFailures: 0, jitter: 0 });
   const ask = (owner: string) => step({ kind: 'trialSent', owner });
   const phaseOf = ({ doubt }: Blame<string>) => (doubt ? (doubt.circuit ? 'open' : 'checking') : 'closed');
   const on = (event: string, act: () => void) => {
@@ -49,14 +48,14 @@ export function breakerTransitions(): string[] {
     step({ kind: 'due', isAwaited: true });
     ask('y');
   };
-  for (const end of [() => succeed('y', true), () => fail('y', refused, true)]) {
+  for (const end of [() => succeed('y'), () => fail('y', refused, true)]) {
     checking();
     on('a success, or a canary fails for its owner alone', end);
   }
   known();
   on('a failure whose source gave it the scope client or endpoint', () => fail('a', given));
   const resume = () => step({ kind: 'resumed' });
-  for (const end of [() => succeed('z'), () => succeed('y', true), () => fail('y', refused, true), resume]) {
+  for (const end of [() => succeed('z'), () => succeed('y'), () => fail('y', refused, true), resume]) {
     open();
     on('a success, or a trial fails for its owner alone, or resume()', end);
   }

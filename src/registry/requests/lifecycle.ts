@@ -170,14 +170,14 @@ export class Lifecycle {
     const { slot, accessKey: owner } = flight;
     // A token that was requested earlier, by another replica for example, is no evidence about the service now.
     if (isRequestedSince(sent, held.token, now)) {
-      const isTrial = this.scheduler.endTrial(flight);
+      this.scheduler.endTrial(flight);
       const tookMs = this.#latencyOf(flight, sent, now);
       const { status, code, failedAtMs = 0 } = flight.failure ?? slot.history.failure?.error ?? {};
       const unavailableMs = status === 503 ? now.monotonicMs - (now.wallMs - failedAtMs) : undefined;
       const before = { unavailableMs, wasRefused: code === 'client_refused' };
       const { number, place } = flight;
       const answered = { number, tookMs, isSlow: place === 'slow', running: this.scheduler.queue.running };
-      this.scheduler.step({ kind: 'succeeded', owner, isTrial, ...answered, ...before }, now);
+      this.scheduler.step({ kind: 'succeeded', owner, ...answered, ...before }, now);
     }
     if (this.end(flight, now)) {
       const isReissued = isReplacing(slot) && slot.held?.value === held.token.value;
