@@ -79,8 +79,8 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
 /** Tests without a file of the same name in `src`. */
 const OTHER_TESTS = [
   ...['architecture', 'conventions', 'docs', 'monitoring', 'packaging', 'polluted-names', 'secrets', 'types'],
-  // In virtual time: what the page says in whole incidents, and what a policy comes to.
-  ...['workflows', 'live-view/incidents', 'expiry/learned-lifetime-worlds'],
+  // In virtual time: what the page says and which alerts fire in whole incidents, and what a policy comes to.
+  ...['workflows', 'live-view/incidents', 'alerts', 'expiry/learned-lifetime-worlds'],
 ];
 
 /** Folders of `test` without a folder of the same name in `src`. */

@@ -14,6 +14,7 @@ import { LOG_FIELDS } from './helpers/log-lines.ts';
 import { type Answer, json, LoopbackService, reset, status, token } from './helpers/loopback-service.ts';
 import { asTimePasses, ManualClock } from './helpers/manual-clock.ts';
 import { FleetSource, ModelFleet, SEALING_KEY } from './helpers/model-fleet.ts';
+import { issueAfter, scripted } from './helpers/registries.ts';
 import { ScriptedSource } from './helpers/scripted-source.ts';
 import { runCommand } from './helpers/terminal.ts';
 
@@ -115,6 +116,14 @@ async function oddAnswers(logger: Logger): Promise<void> {
   await registry.close();
 }
 
+/** Tokens that take six seconds, then one. */
+async function slowAnswers(logger: Logger): Promise<void> {
+  const scene = scripted({ logger });
+  await issueAfter(6_000, 6, scene);
+  await issueAfter(1_000, 60, scene);
+  await scene.registry.close();
+}
+
 describe('in logs and channels', () => {
   let children: Children;
   beforeAll(() => {
@@ -163,6 +172,7 @@ describe('in logs and channels', () => {
     }
     failing = undefined;
     await oddAnswers(logger);
+    await slowAnswers(logger);
     await registry.close();
     const events = new Set(lines.map(([, fields]) => fields['owner_token.event']));
     expect([...events].sort()).toEqual(Object.keys(LOG_EVENTS).sort());

@@ -14,6 +14,7 @@ import { type FailureScope, OwnerTokenError } from '../errors/owner-token-error.
 import { type Blame, type BlameEvent, initialBlame, reduceBlame } from './blame.ts';
 import { initialLimiter, type Limiter, limiterFailed, limiterIssued, limiterReset, limiterSent } from './limiter.ts';
 import { type OwnerPause, ownerPause, type PauseRanges, TRANSIENT_BASE_MS } from './pauses.ts';
+import { initialSlowService, noteLatency, type SlowService } from './slow-service.ts';
 
 /** @typeParam O identifies an owner. */
 export interface Health<O> {
@@ -22,6 +23,8 @@ export interface Health<O> {
   /** Moving averages of the latency of issued tokens, and of those whose request kept its place; undefined before the first. */
   latencyMs: number | undefined;
   promptMs: number | undefined;
+  /** Whether tokens take much longer than they usually do. */
+  readonly slow: SlowService;
   /** The retry budget, in issued tokens. */
   savedTokens: number;
 }
@@ -96,6 +99,7 @@ export function initialHealth<O>(ranges: PauseRanges, concurrency: number, quota
     limiter: initialLimiter(concurrency, quotaPerSecond),
     latencyMs: undefined,
     promptMs: undefined,
+    slow: initialSlowService(),
     savedTokens: 0,
   };
 }
@@ -132,6 +136,7 @@ function noteSuccess<O>(health: Health<O>, event: Extract<HealthEvent<O>, { kind
   limiterIssued(health.limiter, event, event.unavailableMs, nowMs);
   const averaged = (ms = tookMs) => ms + (tookMs - ms) / LATENCIES_AVERAGED;
   health.latencyMs = averaged(health.latencyMs);
+  noteLatency(health.slow, tookMs, nowMs);
   if (!isSlow) health.promptMs = averaged(health.promptMs);
   health.savedTokens = Math.min(MOST_SAVED_TOKENS, health.savedTokens + 1);
 }

@@ -76,6 +76,16 @@ export const METRICS = Object.freeze({
       'rejects (rejected).',
     'owner_token.owner.state',
   ),
+  'owner_token.owners_without_service': metric(
+    'gauge',
+    '{owner}',
+    'Owners whose last call was not served, until they get a token, are forgotten, or were not called for two hours.',
+  ),
+  'owner_token.service.slow': metric(
+    'gauge',
+    '{replica}',
+    '1 while tokens take over four times as long as usual, and over a second, for this replica, else 0.',
+  ),
   'owner_token.circuit.state': metric(
     'state',
     '1',
@@ -86,7 +96,7 @@ export const METRICS = Object.freeze({
   'owner_token.lookups': metric(
     'counter',
     '{call}',
-    'Calls served from the cache (hit), that joined an in-flight request (joined), or refused by a pause (refused).',
+    'Calls served from the cache (hit), that joined an in-flight request (joined), or refused at once by a pause (refused).',
     'owner_token.lookup.outcome',
   ),
   'owner_token.requests': metric(
@@ -96,7 +106,24 @@ export const METRICS = Object.freeze({
     'owner_token.request.kind',
   ),
   'owner_token.failures': metric('counter', '{request}', 'Failed token requests.'),
-  'owner_token.refusals': metric('counter', '{call}', 'Calls refused by a pause, by its scope.', 'owner_token.scope'),
+  'owner_token.refusals': metric(
+    'counter',
+    '{call}',
+    'Calls refused at once by a pause, by its scope.',
+    'owner_token.scope',
+  ),
+  'owner_token.failed_calls': metric(
+    'counter',
+    '{call}',
+    'Calls that failed: their own or a shared request did (request), a pause refused them, also while queued (refused), or the ' +
+      'queue was full or took too long (queue).',
+    'owner_token.failure.reason',
+  ),
+  'owner_token.abandoned_calls': metric(
+    'counter',
+    '{call}',
+    'Calls that their signal ended after they had waited for over a second.',
+  ),
   'owner_token.rejections': metric('counter', '{token}', 'Cached tokens that were reported as rejected.'),
   'owner_token.evictions': metric('counter', '{owner}', 'Owners evicted because the cache was full.'),
   'owner_token.fleet.requests': metric(
@@ -181,6 +208,8 @@ export function readingsOf(registry: Observed, fleet?: ObservedFleet): Reading[]
       paused: stats.pauses.owners,
       rejected: stats.pauses.rejected?.owners ?? 0,
     }),
+    reading('owner_token.owners_without_service', stats.withoutService.owners),
+    reading('owner_token.service.slow', stats.slowService ? 1 : 0),
     ...(['client', 'endpoint'] as const).flatMap((scope) => circuitReadings(scope, stats.pauses[scope])),
     ...each('owner_token.lookups', 'owner_token.lookup.outcome', {
       hit: stats.hits,
@@ -193,6 +222,8 @@ export function readingsOf(registry: Observed, fleet?: ObservedFleet): Reading[]
     }),
     reading('owner_token.failures', stats.failures),
     ...each('owner_token.refusals', 'owner_token.scope', { owner, client, endpoint }),
+    ...each('owner_token.failed_calls', 'owner_token.failure.reason', stats.failedCalls),
+    reading('owner_token.abandoned_calls', stats.abandonedCalls),
     reading('owner_token.rejections', stats.rejections),
     reading('owner_token.evictions', stats.evictions),
     ...(fleet ? fleetReadings(fleet.stats()) : []),

@@ -270,7 +270,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   stats(): RegistryStats {
     const { concurrency } = this.#settings;
     const { rejections } = this.#callOutcomes;
-    const counts = { concurrency, ...this.#counts, rejections, refused: { ...this.#diagnostics.refusedCalls } };
+    const counts = { concurrency, ...this.#counts, rejections };
     return registryStats(counts, this.#owners, this.#requests, this.#diagnostics.failingSinceMs, this.#time.now());
   }
 
@@ -306,7 +306,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const slot = known ?? new Slot(accessKey, this.#settings.fingerprints);
     if (signal) checkSignal(signal);
     if (this.#closing.signal.aborted) throw closedError(slot.owner, now);
-    const isDemanding = minValidityMs > 0 && isTooShort(slot, minValidityMs, now);
+    const isDemanding = minValidityMs > 0 && isTooShort(slot, minValidityMs, now, this.#requests);
     const caller = { signal, isDemanding, isWarmUp };
     const decision = decide(slot, now, conditions);
     try {
@@ -335,7 +335,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
     const minValidityMs = minValidityMsOf(given);
     for (let attempt = 1; ; attempt++) {
       const token = await this.#answer(accessKey, signal, minValidityMs);
-      if (lasts(this.#slotOf(accessKey), token, minValidityMs, this.#time.now(), attempt)) return token;
+      if (lasts(this.#slotOf(accessKey), token, minValidityMs, this.#time.now(), this.#requests, attempt)) return token;
     }
   }
 

@@ -93,6 +93,15 @@ export interface OwnerReport extends OwnerState {
   readonly issuedAtMs?: number;
   /** Why its last request failed, or its last call in the queue, or else that the API rejected its tokens in a row. */
   readonly failure?: OwnerFailure;
+  /** Set while the owner is without service; see {@link RegistryStats.withoutService}. */
+  readonly withoutService?: {
+    /** Epoch ms: its first call that was not served. */
+    readonly sinceMs: number;
+    /** Epoch ms: its last one. */
+    readonly failedAtMs: number;
+    /** Whether nobody has called it for two hours, so that it no longer counts. */
+    readonly hasLapsed: boolean;
+  };
 }
 
 /**
@@ -192,7 +201,20 @@ function reportFacts(context: ReportContext, slot: Slot, now: Instant): Omit<Own
     ...ownerState(slot, now, context.conditionsOf(slot, now)),
     ...(issuedAtMs !== undefined && { issuedAtMs }),
     ...(failure && { failure }),
+    ...withoutServiceReport(context, slot, now),
   };
+}
+
+function withoutServiceReport(
+  { owners }: ReportContext,
+  slot: Slot,
+  now: Instant,
+): Pick<OwnerReport, 'withoutService'> {
+  const unserved = owners.withoutService.of(slot);
+  if (!unserved) return {};
+  const { sinceMs, failedAtMs, hasLapsed } = unserved;
+  const onWall = (ms: number) => pastOnWallClock(ms, now);
+  return { withoutService: { sinceMs: onWall(sinceMs), failedAtMs: onWall(failedAtMs), hasLapsed } };
 }
 
 function failureReport({ failingSinceMs }: ReportContext, slot: Slot, now: Instant): OwnerFailure | undefined {

@@ -4,6 +4,7 @@ import { type Instant, onWallClock, pastOnWallClock } from '../clock.ts';
 import type { FailureScope, OwnerTokenErrorCode, WiderScope } from '../errors/owner-token-error.ts';
 import type { Blame } from '../failures/blame.ts';
 import { type PaceStat, paceStat } from '../failures/limiter.ts';
+import { recentLatencyMs, type SlowService, usualLatencyMs } from '../failures/slow-service.ts';
 import type { PauseSubject } from '../reporting/diagnostics.ts';
 import type { OwnerTable } from './owners/owner-table.ts';
 import type { Slot } from './owners/slot.ts';
@@ -103,8 +104,16 @@ export interface RegistryStats {
   hits: number;
   /** Calls that joined an in-flight or queued request. */
   joined: number;
-  /** Calls refused by a pause, by its scope. */
+  /** Calls refused at once by a pause, by its scope. */
   refused: Record<FailureScope, number>;
+  /**
+   * Calls that failed, those of warm-ups included: their own or a shared request failed, a pause refused them at once or in the
+   * queue, or the queue was full or took too long. Not counted: calls that no registry could serve (`closed`,
+   * `invalid_access_key`, `invalid_options`), and `abandonedCalls`.
+   */
+  failedCalls: Record<'request' | 'refused' | 'queue', number>;
+  /** Calls that their `signal` ended after they had waited for over a second, without those of warm-ups. */
+  abandonedCalls: number;
   /** Calls queued for over a second before their request was sent. */
   late: number;
   /** Calls that failed with `queue_full`. */
@@ -121,6 +130,15 @@ export interface RegistryStats {
   failures: number;
   /** How long a request for a token takes, in milliseconds: a moving average; absent before the first token. */
   latencyMs?: number;
+  /** Set while the service is slow: tokens have taken over four times as long as usual, and over a second, for 20 seconds. */
+  slowService?: {
+    /** Epoch ms: when they began to. */
+    readonly sinceMs: number;
+    /** How long they take now, in milliseconds. */
+    readonly latencyMs: number;
+    /** How many times as long as usual that is; absent if the service was slow before ten tokens had come: over five seconds. */
+    readonly times?: number;
+  };
   /** The rate limit on token requests; absent while there is none. */
   pace?: PaceStat;
   /** Reports by `reject` of a cached token, without repeated ones. */
@@ -129,18 +147,36 @@ export interface RegistryStats {
   evictions: number;
   /** What is paused now. */
   pauses: PauseStats;
+  /**
+   * Owners without service: from the first call that was not served until the owner gets a token, is forgotten, or nobody has
+   * called it for two hours. Also owners whose token the API rejected and whose own request for a newer one was refused since,
+   * until a call with the old one is accepted.
+   */
+  withoutService: {
+    /** How many. */
+    readonly owners: number;
+    /** Owners that nobody has called for two hours; absent while there are none. None is added while a circuit is open. */
+    readonly lapsed?: {
+      /** How many; not part of the count above. */
+      readonly owners: number;
+      /** Epoch ms: the first of their last calls. */
+      readonly firstFailedAtMs: number;
+      /** Epoch ms: the last of their last calls. */
+      readonly lastFailedAtMs: number;
+    };
+  };
 }
 
 /** Takes the same time however many owners and requests there are. */
 export function registryStats(
-  counts: Pick<RegistryStats, 'concurrency' | 'hits' | 'joined' | 'rejections' | 'refused'>,
+  counts: Pick<RegistryStats, 'concurrency' | 'hits' | 'joined' | 'rejections'>,
   owners: OwnerTable,
   requests: Requests,
   failingSinceMs: (paused: PauseSubject) => number | undefined,
   now: Instant,
 ): RegistryStats {
   const { size, usable, evictions } = owners;
-  const { waiting, scheduler } = requests;
+  const { waiting, scheduler, refused, failedCalls, abandonedCalls } = requests;
   const { queue, canaries, counts: queueCounts, health } = scheduler;
   const pace = paceStat(health.limiter, now.monotonicMs);
   const { inFlight, queued, lists } = queue;
@@ -158,13 +194,41 @@ export function registryStats(
     longestQueuedMs: longestQueuedMs(queue, now),
     waiting,
     ...counts,
+    refused: { ...refused },
+    failedCalls: { ...failedCalls },
+    abandonedCalls,
     ...queueCounts,
     evictions,
     ...requests.counts,
     canaries,
     ...(health.latencyMs !== undefined && { latencyMs: Math.round(health.latencyMs) }),
+    ...slowStat(health.slow, now),
     ...(pace && { pace }),
     pauses,
+    withoutService: withoutServiceStat(owners, health.blame, now),
+  };
+}
+
+function slowStat(slow: SlowService, now: Instant): Pick<RegistryStats, 'slowService'> {
+  if (slow.sinceMs === undefined) return {};
+  const sinceMs = pastOnWallClock(slow.sinceMs, now);
+  const [latencyMs, usualMs] = [recentLatencyMs(slow), usualLatencyMs(slow)];
+  const times = usualMs === undefined ? {} : { times: Math.round((10 * latencyMs) / usualMs) / 10 };
+  return { slowService: { sinceMs, latencyMs: Math.round(latencyMs), ...times } };
+}
+
+function withoutServiceStat(
+  { withoutService }: OwnerTable,
+  { doubt }: Blame<string>,
+  now: Instant,
+): RegistryStats['withoutService'] {
+  if (!doubt?.circuit) withoutService.lapse(now.monotonicMs);
+  const { size, lapsed, lapsedMs } = withoutService;
+  if (!lapsedMs) return { owners: size };
+  const firstFailedAtMs = pastOnWallClock(lapsedMs.firstMs, now);
+  return {
+    owners: size,
+    lapsed: { owners: lapsed, firstFailedAtMs, lastFailedAtMs: pastOnWallClock(lapsedMs.lastMs, now) },
   };
 }
 

@@ -85,8 +85,6 @@ export class ReportedRequest implements RequestMessage {
 }
 
 export class Diagnostics {
-  /** Calls refused by a pause, by its scope. */
-  readonly refusedCalls: Record<FailureScope, number> = { owner: 0, client: 0, endpoint: 0 };
   readonly #registry: string;
   readonly #logger: Logger | undefined;
   readonly #server: Reporter['server'];
@@ -196,7 +194,6 @@ export class Diagnostics {
 
   /** Calls were refused by a pause. */
   refused(subject: PauseSubject, calls = 1): void {
-    this.refusedCalls[scopeOf(subject)] += calls;
     const outage = this.#outages.get(this.#keyOf(subject));
     if (outage) outage.refused += calls;
   }

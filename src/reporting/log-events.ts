@@ -26,6 +26,8 @@ export const LOG_EVENTS = Object.freeze({
   'request.failed': logLine<'reason' | FailureField>('debug', 'token request failed'),
   'pause.began': logLine<FailureField>('warn', 'token requests paused'),
   'pause.lifted': logLine<'failureScope' | 'owner' | 'durationMs' | 'refused'>('info', 'token requests resumed'),
+  'service.slow': logLine<'latencyMs' | 'usualMs'>('warn', 'tokens take much longer than usual'),
+  'service.normal': logLine<'latencyMs' | 'usualMs'>('warn', 'tokens take as long as usual again'),
   'token.rejected': logLine<'owner' | 'token' | 'wasHeld'>('info', 'token reported as rejected'),
   'token.reissued': logLine<'owner' | 'token'>('warn', 'the service issued a rejected token again'),
   'token.shared': logLine<'owner' | 'otherOwner'>(

@@ -30,6 +30,18 @@ export function overHttp(service: LoopbackService, options: Options = {}, endpoi
 /** An access key per number. */
 export const keys = (count: number) => Array.from({ length: count }, (_, index) => `key-${index + 1}`);
 
+/** New owners call one after the other, and each gets a token after so long. */
+export async function issueAfter(tookMs: number, count: number, scene: ReturnType<typeof scripted>) {
+  const { registry, clock, source } = scene;
+  for (let n = 0; n < count; n++) {
+    const call = registry.getToken(`owner ${source.calls.length}`);
+    await settle();
+    clock.advance(tookMs);
+    source.call(-1).succeed({ response: { expires_in: 3600 } });
+    await call;
+  }
+}
+
 /** Makes `count` concurrent calls, and waits for all. */
 export function callAtOnce(count: number, registry: OwnerTokenRegistry, accessKey: string) {
   return Promise.allSettled(Array.from({ length: count }, () => registry.getToken(accessKey)));

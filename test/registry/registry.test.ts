@@ -275,6 +275,9 @@ it('stats are counted as they happen', async () => {
     rejections: 1,
     evictions: 0,
     refused: { owner: 0, client: 0, endpoint: 0 },
+    failedCalls: { request: 1, refused: 0, queue: 0 },
+    abandonedCalls: 0,
+    withoutService: { owners: 1 },
   });
   expect(pauses).toEqual({ owners: 1 });
   left.abort();

@@ -65,7 +65,8 @@ it('the list of owners says since when an owner fails, why, how often, until whe
     retryAtMs,
   };
   const state = { phase: 'backing-off', code: 'owner_refused', retryAtMs };
-  expect(registry.owners()).toEqual([{ owner: 'OWNER 1', ...state, issuedAtMs: startMs, failure }]);
+  const withoutService = { sinceMs: failedFirstMs, failedAtMs: failedFirstMs + 1_000, hasLapsed: false };
+  expect(registry.owners()).toEqual([{ owner: 'OWNER 1', ...state, issuedAtMs: startMs, failure, withoutService }]);
 });
 
 it('the list of owners keeps a failing owner while its next request is in flight, and ends with its recovery', async () => {
@@ -185,8 +186,10 @@ it('the list of owners takes time in proportion to its length: no other owner is
   const ownerLabel = (accessKey: string) => `label ${++named} of ${accessKey.length}`;
   const { registry } = scripted({ ownerLabel }, ScriptedSource.answering());
   for (const accessKey of keys(500)) await registry.getToken(accessKey);
+  // A view that records, in a test before this one, names the owner of each request.
+  const before = named;
   expect(registry.owners({ limit: 5 })).toHaveLength(5);
-  expect(named).toBe(5);
+  expect(named - before).toBeLessThanOrEqual(5);
 });
 
 it('the list of owners refuses a limit or a state that it does not know', () => {

@@ -80,6 +80,7 @@ export class CallOutcomes {
       if (state !== before) {
         recordRejection(slot, state);
         this.#owners.store(slot);
+        this.#owners.withoutService.remove(slot.accessKey);
       }
       if (before.streak && !troubleOf(slot)) this.#owners.reportRecovery(slot);
       // Now it is certain whose fault the rejection was, which may teach a policy how long tokens live.

@@ -4,11 +4,13 @@
  * token. An in-flight request keeps its owner's slot here until it ends, so eviction never touches it.
  */
 
+import type { Instant } from '../../clock.ts';
 import type { Diagnostics } from '../../reporting/diagnostics.ts';
 import type { AccessToken } from '../../token.ts';
 import type { Flight } from '../requests/flight.ts';
-import { clearSlot, endBackoff, endPause, isReplacing, recordRejection, type Slot, troubleOf } from './slot.ts';
+import { clearSlot, endBackoff, endPause, isLive, isReplacing, recordRejection, type Slot, troubleOf } from './slot.ts';
 import { SlotCache } from './slot-cache.ts';
+import { WithoutService } from './without-service.ts';
 
 type Box = { flight: Flight | undefined };
 
@@ -31,12 +33,15 @@ export class OwnerTable {
   #failing = new Set<Slot>();
   /** Owners whose newest tokens the API rejects in a row, the longest rejected first. */
   #rejected = new Set<Slot>();
+  /** Owners whose last call was not served. Nothing else may be stored of them. */
+  withoutService: WithoutService;
 
   constructor(maxOwners: number, diagnostics: Pick<Diagnostics, 'emit' | 'lifted'>) {
     this.#diagnostics = diagnostics;
     this.#maxOwners = maxOwners;
     this.#newWithToken = () => new SlotCache(maxOwners, (slot) => this.#evicted(slot));
     this.#withToken = this.#newWithToken();
+    this.withoutService = new WithoutService(maxOwners);
   }
 
   #evicted(slot: Slot): void {
@@ -66,7 +71,7 @@ export class OwnerTable {
   }
 
   /**
-   * All owners, including those known only by a request. The table may change between two steps: an owner that changes may then
+   * All owners, including those known only by a request, or by calls that were refused. The table may change between two steps: an owner that changes may then
    * come twice or be missed.
    */
   *all(): Generator<Slot> {
@@ -78,6 +83,8 @@ export class OwnerTable {
       yield slot;
     }
     for (const { slot } of flightsIn(this.#flights)) if (!this.#isStored(slot)) yield slot;
+    for (const slot of this.withoutService.slots())
+      if (!this.#isStored(slot) && !this.#flights.has(slot.accessKey)) yield slot;
   }
 
   #isStored({ accessKey }: Slot): boolean {
@@ -175,6 +182,11 @@ export class OwnerTable {
     this.#evicted(oldest);
   }
 
+  /** A call was not served; one that needs a longer life than that of the owner's token leaves it with service. */
+  noteUnserved(slot: Slot, now: Instant): void {
+    if (!isLive(slot, now)) this.withoutService.add(slot, now.monotonicMs);
+  }
+
   /** Keeps later callers from joining this request. Returns whether they could join it until now. */
   detach(flight: Flight): boolean {
     const box = this.#flights.get(flight.accessKey);
@@ -185,6 +197,7 @@ export class OwnerTable {
 
   /** Detaches the owner's request, too. Returns whether there was a token or a failure. */
   forget(accessKey: string): boolean {
+    this.withoutService.remove(accessKey);
     const slot = this.peek(accessKey);
     if (!slot) return false;
     const flight = this.flightOf(accessKey);
@@ -206,6 +219,7 @@ export class OwnerTable {
     this.#flights = new Map();
     this.#failing = new Set();
     this.#rejected = new Set();
+    this.withoutService = new WithoutService(this.#maxOwners);
     return flights;
   }
 

@@ -115,6 +115,8 @@ export class Flight extends QueueEntry {
 export class Waiters {
   /** How many callers wait. */
   count = 0;
+  /** How many left after more than a second. */
+  abandoned = 0;
   /** What to do when a signal aborts. One listener for all calls that share it: Node warns about the eleventh. */
   readonly #leaving = new Map<AbortSignal, { readonly all: Set<() => void>; readonly onAbort: () => void }>();
   readonly #time: Time;
@@ -131,7 +133,7 @@ export class Waiters {
     this.#left = left;
   }
 
-  wait(flight: Flight, { signal, isDemanding }: Caller): Promise<AccessToken> {
+  wait(flight: Flight, { signal, isDemanding, isWarmUp }: Caller, since: Instant): Promise<AccessToken> {
     this.count++;
     if (!signal && !isDemanding) {
       flight.shared ??= new SharedOutcome();
@@ -141,6 +143,9 @@ export class Waiters {
     return new Promise((resolve, reject) => {
       const leave = () => {
         this.#end(flight, waiter);
+        // The end of a warm-up ends all of its calls, and no caller has given up.
+        const isLate = this.#time.now().monotonicMs - since.monotonicMs > PATIENCE_MS;
+        if (isLate && !isWarmUp) this.abandoned++;
         reject(signal?.reason);
         this.#left(flight);
       };

@@ -10,6 +10,7 @@ import type { OwnerTokenError } from '../../errors/owner-token-error.ts';
 import type { Attribution } from '../../failures/reducer.ts';
 import { withOutcome } from '../../failures/refusals.ts';
 import { afterArrival } from '../../failures/rejections.ts';
+import { recentLatencyMs, type SlowService, usualLatencyMs } from '../../failures/slow-service.ts';
 import { type Diagnostics, ReportedRequest } from '../../reporting/diagnostics.ts';
 import type { RegistrySettings } from '../options.ts';
 import { heldFrom } from '../owners/held-token.ts';
@@ -29,6 +30,7 @@ import {
   recordSuccess,
   troubleOf,
 } from '../owners/slot.ts';
+import { type FailedCalls, refusedBy } from './failed-calls.ts';
 import { type Flight, Waiters } from './flight.ts';
 import { Scheduler } from './scheduler.ts';
 import { callSource, isInconclusive, readFailure, type SourceCall, wasAborted } from './source-call.ts';
@@ -42,6 +44,7 @@ const SETTLED = Promise.resolve();
 export class Lifecycle {
   /** Calls of the source, those among them that were refreshes, and failed requests. */
   readonly counts = { requests: 0, refreshes: 0, failures: 0 };
+  readonly failedCalls: FailedCalls = { request: 0, refused: 0, queue: 0 };
   readonly scheduler: Scheduler;
   readonly waiters: Waiters;
   readonly recentTokens: RecentTokens;
@@ -106,7 +109,7 @@ export class Lifecycle {
       refused = await this.#queueAgain(flight, retryDelayMs);
     }
     this.end(flight);
-    this.#fail(flight, refused, this.#time.now());
+    this.#fail(flight, refused, refusedBy(refused), this.#time.now());
     this.scheduler.startNext();
   }
 
@@ -177,11 +180,15 @@ export class Lifecycle {
       const before = { unavailableMs, wasRefused: code === 'client_refused' };
       const { number, place } = flight;
       const answered = { number, tookMs, isSlow: place === 'slow', running: this.scheduler.queue.running };
+      const { slow } = this.scheduler.health;
+      const { sinceMs } = slow;
       this.scheduler.step({ kind: 'succeeded', owner, ...answered, ...before }, now);
+      if (slow.sinceMs !== sinceMs) this.#reportSpeed(slow);
     }
     if (this.end(flight, now)) {
       const isReissued = isReplacing(slot) && slot.held?.value === held.token.value;
       const { rejection } = slot.history;
+      this.#owners.withoutService.remove(slot.accessKey);
       recordSuccess(slot, held, rejection && afterArrival(rejection, slot.held, sent.monotonicMs, now.monotonicMs));
       this.#owners.store(slot);
       const mixedUp = this.recentTokens.stored(flight, held.token);
@@ -198,6 +205,12 @@ export class Lifecycle {
     this.#diagnostics.requestSucceeded(message, held.token, slot, now.monotonicMs);
     if (!troubleOf(slot)) this.#diagnostics.recovered(slot);
     this.scheduler.react(now);
+  }
+
+  #reportSpeed(slow: SlowService): void {
+    const usualMs = usualLatencyMs(slow);
+    const latencies = { latencyMs: Math.round(recentLatencyMs(slow)), usualMs: usualMs && Math.round(usualMs) };
+    this.#diagnostics.emit(slow.sinceMs === undefined ? 'service.normal' : 'service.slow', () => latencies);
   }
 
   /** How long the answer took; as long as usual if it was read after a standstill. */
@@ -269,7 +282,12 @@ export class Lifecycle {
     now: Instant,
   ): void {
     const { slot } = flight;
-    const ownerPause = this.#owners.isCurrent(flight) ? givenPause : undefined;
+    const isCurrent = this.#owners.isCurrent(flight);
+    const ownerPause = isCurrent ? givenPause : undefined;
+    if (isCurrent && flight.waiting > 0) this.#owners.noteUnserved(slot, now);
+    // The key was revoked with the token that the API rejected.
+    if (isCurrent && isReplacing(slot) && error.code === 'owner_refused')
+      this.#owners.withoutService.add(slot, now.monotonicMs);
     if (ownerPause) {
       recordFailure(slot, ownerPause);
       this.#owners.store(slot);
@@ -277,16 +295,17 @@ export class Lifecycle {
     const circuit = scope === 'owner' ? undefined : this.scheduler.circuit;
     const reported = withOutcome(error, scope, laterPause(ownerPause, circuit), now);
     this.end(flight, now);
-    this.#fail(flight, reported, now);
+    this.#fail(flight, reported, 'request', now);
     this.#diagnostics.requestFailed(message, reported);
     if (ownerPause && scope === 'owner') this.#diagnostics.paused(slot, ownerPause, reported, message);
     this.scheduler.react(now, message);
   }
 
   /** The callers get the error, or the owner's token if it has not ended and they do not need a newer one. */
-  #fail(flight: Flight, error: OwnerTokenError, now: Instant): void {
+  #fail(flight: Flight, error: OwnerTokenError, by: keyof FailedCalls, now: Instant): void {
     const { slot } = flight;
     if (isLive(slot, now)) this.waiters.resolve(flight, slot.held, true);
+    this.failedCalls[by] += flight.waiting;
     this.waiters.reject(flight, error);
   }
 

@@ -4,6 +4,7 @@
  */
 
 import { type Instant, nextTurn, SLICE, settledWithin, type Time } from '../../clock.ts';
+import type { FailureScope } from '../../errors/owner-token-error.ts';
 import { type Circuit, refusingCircuit } from '../../failures/blame.ts';
 import type { Pause } from '../../failures/pauses.ts';
 import { refusal } from '../../failures/refusals.ts';
@@ -13,6 +14,7 @@ import type { TokenSource } from '../../token-source.ts';
 import type { RegistrySettings } from '../options.ts';
 import type { OwnerTable } from '../owners/owner-table.ts';
 import { backoffOf, type Conditions, clearSlot, laterPause, type Slot } from '../owners/slot.ts';
+import type { FailedCalls } from './failed-calls.ts';
 import { type Caller, Flight, type Waiters } from './flight.ts';
 import { Lifecycle } from './lifecycle.ts';
 import type { Scheduler } from './scheduler.ts';
@@ -20,8 +22,11 @@ import { closedError } from './source-call.ts';
 
 export class Requests {
   readonly scheduler: Scheduler;
+  /** Calls refused at once by a pause, by its scope. */
+  readonly refused: Record<FailureScope, number> = { owner: 0, client: 0, endpoint: 0 };
   readonly #lifecycle: Lifecycle;
   readonly #waiters: Waiters;
+  readonly #owners: OwnerTable;
   readonly #time: Time;
   readonly #diagnostics: Diagnostics;
   readonly #source: TokenSource;
@@ -30,6 +35,7 @@ export class Requests {
     this.#lifecycle = new Lifecycle(settings, owners, diagnostics);
     this.#waiters = this.#lifecycle.waiters;
     this.scheduler = this.#lifecycle.scheduler;
+    this.#owners = owners;
     this.#time = settings.time;
     this.#diagnostics = diagnostics;
     this.#source = settings.source;
@@ -38,6 +44,15 @@ export class Requests {
   /** {@link Lifecycle.counts} */
   get counts(): Lifecycle['counts'] {
     return this.#lifecycle.counts;
+  }
+
+  get failedCalls(): FailedCalls {
+    return this.#lifecycle.failedCalls;
+  }
+
+  /** {@link Waiters.abandoned} */
+  get abandonedCalls(): number {
+    return this.#waiters.abandoned;
   }
 
   /** How many callers wait. */
@@ -54,7 +69,7 @@ export class Requests {
   request(slot: Slot, caller: Caller, now: Instant): Promise<AccessToken> {
     const flight = new Flight(slot, caller.isWarmUp ? 'refresh' : undefined, now.monotonicMs);
     flight.isWarmUp = caller.isWarmUp;
-    const outcome = this.#waiters.wait(flight, caller);
+    const outcome = this.#waiters.wait(flight, caller, now);
     this.scheduler.enqueue(flight, now);
     this.#waiters.limitPatience(flight, now);
     return outcome;
@@ -64,7 +79,7 @@ export class Requests {
     if (!caller.isWarmUp) this.scheduler.promote(flight, now);
     flight.isWarmUp &&= caller.isWarmUp;
     this.#waiters.limitPatience(flight, now);
-    return this.#waiters.wait(flight, caller);
+    return this.#waiters.wait(flight, caller, now);
   }
 
   /** Begins a request that no caller waits for, unless the queue is full. */
@@ -75,7 +90,11 @@ export class Requests {
   /** Refuses the call because of a pause. */
   refuse(slot: Slot, now: Instant, circuit: Circuit | undefined): never {
     const pause = laterPause(circuit, backoffOf(slot, now)) as Pause;
-    this.#diagnostics.refused(circuit && pause === circuit ? circuit.scope : slot);
+    const isCircuit = circuit !== undefined && pause === circuit;
+    this.refused[isCircuit ? circuit.scope : 'owner']++;
+    this.failedCalls.refused++;
+    this.#owners.noteUnserved(slot, now);
+    this.#diagnostics.refused(isCircuit ? circuit.scope : slot);
     throw refusal(pause, slot.owner, now);
   }
 

@@ -97,7 +97,7 @@ export class Scheduler {
 
   /** The request leaves the queue with an error. */
   #refuse(flight: Flight, error: OwnerTokenError): void {
-    this.remove(flight);
+    if (this.remove(flight) && flight.waiting > 0) this.#owners.noteUnserved(flight.slot, this.#time.now());
     if (error.code === 'queue_full') this.counts.queueFull += flight.waiting;
     if (error.code === 'queue_timeout') this.counts.queueTimeouts += flight.waiting;
     this.#endWait(flight, error);

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type RequestMessage } from '../../../src/index.ts';
 import { shortNames } from '../../helpers/log-lines.ts';
 import { asTimePasses, type ManualClock, settle } from '../../helpers/manual-clock.ts';
-import { answering, errorOf, isSettled, keys, scripted, shut } from '../../helpers/registries.ts';
+import { answering, errorOf, isSettled, issueAfter, keys, scripted, shut } from '../../helpers/registries.ts';
 import type { ScriptedCall } from '../../helpers/scripted-source.ts';
 
 const down = () => new OwnerTokenError('endpoint_unavailable', 'down', { status: 503 });
@@ -317,4 +317,31 @@ describe('a call with a rejected token at the concurrency limit', () => {
     expect(await registry.getToken('a')).toBe(await call);
     await shut(registry, clock);
   });
+});
+
+it('a slow service is in the statistics, and logged once when it begins and once when it ends', async () => {
+  const lines: unknown[] = [];
+  const warn = (fields: object, message: string) => lines.push([message, fields]);
+  const scene = scripted({ logger: { debug() {}, info() {}, warn } });
+  const { registry, clock } = scene;
+  await issueAfter(500, 20, scene);
+  const normalMs = clock.now();
+  await issueAfter(5_000, 4, scene);
+  expect(registry.stats().slowService).toBeUndefined();
+  await issueAfter(5_000, 12, scene);
+  const { sinceMs = 0, ...slow } = registry.stats().slowService ?? {};
+  expect([slow, (sinceMs - normalMs) / 1_000]).toEqual([{ latencyMs: 4992, times: 10 }, 15]);
+  await issueAfter(500, 100, scene);
+  expect(registry.stats().slowService).toBeUndefined();
+  expect(lines).toMatchObject([
+    ['tokens take much longer than usual', { 'owner_token.event': 'service.slow', 'owner_token.usual_ms': 500 }],
+    ['tokens take as long as usual again', { 'owner_token.event': 'service.normal', 'owner_token.usual_ms': 500 }],
+  ]);
+});
+
+it('a service is slow before ten tokens too, but nobody can say how many times as long as usual', async () => {
+  const scene = scripted();
+  const { registry, clock } = scene;
+  await issueAfter(6_000, 5, scene);
+  expect(registry.stats().slowService).toEqual({ sinceMs: clock.now() - 24_000, latencyMs: 6_000 });
 });
