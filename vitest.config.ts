@@ -8,6 +8,7 @@ const ARENA = [
   'test/arena/{fault-scenes,load-scenes,random,resource}.test.ts',
   'test/expiry/learned-lifetime-worlds.test.ts',
   'test/live-view/incidents.test.ts',
+  'test/alerts.test.ts',
 ];
 
 /** In virtual time too, and part of `npm test`: the other lines of Node skip these as well. */

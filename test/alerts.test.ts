@@ -1,0 +1,95 @@
+/** The alert rules against metrics that registries exported in whole incidents, and the table of docs/observability.md. */
+
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { MIN } from './arena/scene.ts';
+import { INCIDENTS, type Incident, type Scraped, scrapedIncident } from './helpers/alert-incidents.ts';
+import { ROOT } from './helpers/source-files.ts';
+
+const RULES = join(ROOT, 'docs/monitoring/prometheus-alerts.yaml');
+const rules = readFileSync(RULES, 'utf8');
+const CRITICAL = [...rules.matchAll(/- alert: (\w+)\n(?:(?! alert:)[\s\S])*?severity: (\w+)/g)]
+  .filter(([, , severity]) => severity === 'critical')
+  .map(([, alert = '']) => alert);
+/** With `REQUIRE_PROMTOOL=1` the tests fail where promtool is not installed. */
+const noPromtool = spawnSync('promtool', ['--version']).error !== undefined && process.env.REQUIRE_PROMTOOL !== '1';
+
+interface Fired {
+  readonly alert: string;
+  /** Seconds after the incident began. */
+  readonly fromS: number;
+  readonly untilS: number;
+}
+
+/** The notation of `promtool test rules`, in which `1x3` is four samples. */
+function valuesOf(samples: readonly (string | undefined)[], length: number): string {
+  const values: string[] = [];
+  for (let at = 0, end = 0; at < length; at = end) {
+    while (end < length && samples[end] === samples[at]) end++;
+    const value = samples[at];
+    if (value !== undefined) values.push(`${value}x${end - at - 1}`);
+    // A series that ends is marked as stale at the next scrape.
+    else if (at === 0) values.push(`_x${end}`);
+    else values.push('stale', ...(end - at > 1 ? [`_x${end - at - 1}`] : []));
+  }
+  return values.join(' ');
+}
+
+/** When each alert fired, by `promtool`. */
+function firedIn({ minutes, scrapedEveryMs, fromMs }: Incident, scraped: Scraped): Fired[] {
+  const length = (minutes * MIN) / scrapedEveryMs + 1;
+  const step = `${scrapedEveryMs / 1_000}s`;
+  const used = [...scraped].filter(
+    ([series]) =>
+      rules.includes(series.slice(0, series.indexOf('{'))) || series.includes('queue_duration_seconds_bucket'),
+  );
+  const inputs = used.map(([series, samples]) => ({ series, values: valuesOf(samples, length) }));
+  // Promtool's clock begins at 0.
+  const momentsOf = (of: 'min' | 'max') => ({
+    expr: `${of} by (alertname) (${of}_over_time(timestamp(ALERTS{alertstate="firing"})[${minutes}m:${step}]))`,
+    eval_time: `${minutes}m`,
+    exp_samples: [{ labels: '{}', value: -1 }],
+  });
+  const directory = mkdtempSync(join(tmpdir(), 'incident-'));
+  const file = join(directory, 'test.json');
+  const test = { interval: step, input_series: inputs, promql_expr_test: [momentsOf('min'), momentsOf('max')] };
+  writeFileSync(file, JSON.stringify({ rule_files: [RULES], evaluation_interval: step, tests: [test] }));
+  const { stdout, stderr } = spawnSync('promtool', ['test', 'rules', file], { encoding: 'utf8' });
+  // No sample is as expected, so promtool prints what it got.
+  const [first = '', last = ''] = (stdout + stderr).split(/^\s+got:/m).slice(1);
+  const read = (got: string) =>
+    new Map(
+      [...got.matchAll(/\{alertname="(\w+)"\} (\S+?)(?:,|\s|$)/g)].map(([, alert = '', at]) => [alert, Number(at)]),
+    );
+  if (!(stdout + stderr).includes('got:')) throw new Error(stdout + stderr);
+  const until = read(last);
+  return [...read(first)]
+    .map(([alert, at]) => ({ alert, fromS: at - fromMs / 1_000, untilS: (until.get(alert) ?? 0) - fromMs / 1_000 }))
+    .sort((a, b) => a.fromS - b.fromS || a.alert.localeCompare(b.alert));
+}
+
+const wordOf = (seconds: number): string => {
+  const [hours, minutes, rest] = [Math.floor(seconds / 3_600), Math.floor(seconds / 60) % 60, seconds % 60];
+  const two = (number: number) => String(number).padStart(2, '0');
+  return hours > 0 ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
+};
+
+const cellOf = (fired: readonly Fired[]): string =>
+  fired.map(({ alert, fromS, untilS }) => `\`${alert}\` ${wordOf(fromS)} to ${wordOf(untilS)}`).join('<br>') || 'none';
+
+describe.skipIf(noPromtool)('the alerts of an incident', { timeout: 300_000 }, () => {
+  const rows = new Map(
+    [
+      ...readFileSync(join(ROOT, 'docs/observability.md'), 'utf8').matchAll(/^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$/gm),
+    ].map(([, incident = '', critical, warning]) => [incident, [critical, warning]]),
+  );
+
+  it.each(Object.entries(INCIDENTS))('%s: fire when the docs say', async (what, incident) => {
+    const fired = firedIn(incident, await scrapedIncident(incident));
+    const [critical, warning] = [true, false].map((is) => fired.filter(({ alert }) => CRITICAL.includes(alert) === is));
+    expect(rows.get(what)).toEqual([cellOf(critical ?? []), cellOf(warning ?? [])]);
+  });
+});
