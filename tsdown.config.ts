@@ -3,7 +3,7 @@ import type { Plugin } from 'rolldown';
 import { minify } from 'rolldown/utils';
 import { licensePlugin } from 'rolldown-license-plugin';
 import { defineConfig, type UserConfig } from 'tsdown';
-import { bundlePage, LIVE_VIEW, type Page, PORTAL, pagePlugin } from './src/picture/bundle.ts';
+import { bundlePage, LIVE_VIEW, type Page, PORTAL, pagePlugin } from './src/page-engine/bundle.ts';
 
 // What the pages' scripts may bundle, named like what `deps.onlyBundle` allows everything else: nothing.
 const portal = once(() => bundlePage(PORTAL, ['preact', 'valibot']));
@@ -60,7 +60,7 @@ const minifiedTools: Plugin = {
 
 function isTool(moduleIds: string[]): boolean {
   const own = moduleIds.flatMap((id) => /\/src\/(\w+)\//.exec(id)?.[1] ?? []);
-  return own.length > 0 && own.every((folder) => ['sandbox', 'cli', 'picture'].includes(folder));
+  return own.length > 0 && own.every((folder) => ['sandbox', 'cli', 'page-engine'].includes(folder));
 }
 
 /**

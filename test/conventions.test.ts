@@ -49,17 +49,17 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   redis: ['root', 'errors', 'reporting', 'expiry'],
   otel: ['option-check', '~reporting', '~registry', '~redis'],
   adapters: ['~root', '~errors', '~calling', 'calling/printing', 'calling/leaving'],
-  'live-view': ['root', 'errors', 'reporting', '~registry', '~redis', 'picture'],
-  'live-view/page': ['live-view', '~registry', 'picture'],
+  'live-view': ['root', 'errors', 'reporting', '~registry', '~redis', 'page-engine'],
+  'live-view/page': ['live-view', '~registry', 'page-engine'],
   // Lanes and time rail of a page: plain data in, no knowledge of where it comes from.
-  picture: [],
+  'page-engine': [],
   sandbox: ['sandbox/state', 'sandbox/service', 'sandbox/control'],
-  'sandbox/state': ['option-check', 'nearest', '~root', 'picture'],
+  'sandbox/state': ['option-check', 'nearest', '~root', 'page-engine'],
   'sandbox/service': ['~root', 'sandbox/state'],
-  'sandbox/control': ['option-check', '~picture', 'sandbox/state', 'sandbox/service', 'sandbox/portal'],
+  'sandbox/control': ['option-check', 'page-engine', 'sandbox/state', 'sandbox/service', 'sandbox/portal'],
   'sandbox/portal': [],
   // Values too: its tables of fault kinds are the page's as well. The bundle fails if one needs Node.
-  'sandbox/portal/page': ['~sandbox/control', 'sandbox/state', 'picture'],
+  'sandbox/portal/page': ['~sandbox/control', 'sandbox/state', 'page-engine'],
   cli: ['nearest', 'parse-url', 'public', 'cli/demo', 'cli/doctor', 'cli/sandbox'],
   'cli/demo': ['cli', 'public'],
   'cli/doctor': ['cli', 'parse-url', 'public'],
@@ -129,7 +129,7 @@ describe('folders', () => {
 
   it('that library users load import only dependencies', () => {
     const wrong = source
-      .filter(({ path }) => !/^(cli|picture|sandbox|live-view\/page)\//.test(path))
+      .filter(({ path }) => !/^(cli|page-engine|sandbox|live-view\/page)\//.test(path))
       .flatMap(({ path, imports }) =>
         imports
           .filter(

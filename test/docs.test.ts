@@ -270,7 +270,15 @@ describe('in a picture or a table of states', () => {
 
 describe('figures', () => {
   /** What a figure's unit makes of the code's number. A unit that is not here is only measured. */
-  const CODE_UNITS: Record<string, number> = { ms: 1, s: 1_000, '%': 0.01, bytes: 1, KiB: 1_024, MiB: 1_048_576 };
+  const CODE_UNITS: Record<string, number> = {
+    ms: 1,
+    s: 1_000,
+    '%': 0.01,
+    bytes: 1,
+    KiB: 1_024,
+    MiB: 1_048_576,
+    MB: 1e6,
+  };
   const FIGURE =
     /(?<![\w`.,#-])(?:([\d.,]*\d) to )?([\d.,]*\d)(?: ?(%|×)|[ -](ms|s|bytes?|[KM]iB|[kKMG]B|ns|µs|times)(?!\w))/g;
   /** Other tests compare these with stored results, or with a new run, and run the code. */

@@ -24,7 +24,7 @@ function namesRead(): string[] {
     ts.forEachChild(node, visit);
   };
   for (const { path, tree } of readSource()) {
-    if (/^(?!sandbox|cli|picture|live-view\/page)/.test(path)) visit(tree);
+    if (/^(?!sandbox|cli|page-engine|live-view\/page)/.test(path)) visit(tree);
   }
   return [...names]
     .filter((name) => !name.startsWith('#') && !(name in Object.prototype) && !OF_THE_PLATFORM.includes(name))

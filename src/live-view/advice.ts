@@ -23,7 +23,7 @@ const ADVICE: Partial<Readonly<Record<OwnerTokenErrorCode, Advice>>> = {
   },
   client_refused: {
     fault: 'The client id or secret of this application',
-    todo: 'Fix the credentials. Requests resume after the next success, or at once with resume()',
+    todo: 'Fix the credentials. Requests resume by themselves after the next attempt that succeeds; a restart of the process makes one at once',
     runbook: 'ownertokenclientrefused',
   },
   rate_limited: {

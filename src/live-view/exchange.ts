@@ -7,6 +7,7 @@ export interface Received {
   readonly method: string;
   /** As the browser sees its end: with the mount path, where the framework removes that. */
   readonly path: string;
+  readonly query: URLSearchParams;
   readonly header: (name: string) => string | undefined;
   /** The JSON body. Rejects if it is not JSON, or too long. */
   readonly json: () => Promise<unknown>;
@@ -33,7 +34,7 @@ export interface Answer {
 const MAX_BODY_BYTES = 100_000;
 
 /** What may wait for a slow viewer. One that is slower is disconnected; its page connects again. */
-const MAX_WAITING_BYTES = 4_000_000;
+const MAX_WAITING_BYTES = 10_000_000;
 
 /** Express removes the mount path from `url`, and keeps it in `originalUrl`. A body parser leaves the body in `body`. */
 type HostRequest = IncomingMessage & { readonly originalUrl?: string; readonly body?: unknown };
@@ -44,8 +45,7 @@ export function receivedByNode(req: HostRequest): Received {
     return Array.isArray(value) ? value[0] : value;
   };
   const json = async () => (isParsed(req.body) ? req.body : JSON.parse(await textOf(req)));
-  const path = pathOf(req.originalUrl ?? req.url ?? '/');
-  return { method: req.method ?? 'GET', path, header, json, request: req };
+  return { method: req.method ?? 'GET', ...addressOf(req.originalUrl ?? req.url ?? '/'), header, json, request: req };
 }
 
 const isParsed = (body: unknown): body is object => typeof body === 'object' && body !== null && !Buffer.isBuffer(body);
@@ -53,10 +53,13 @@ const isParsed = (body: unknown): body is object => typeof body === 'object' && 
 export function receivedByFetch(request: Request): Received {
   const header = (name: string) => request.headers.get(name) ?? undefined;
   const json = async () => JSON.parse(await textOf(request.body ?? []));
-  return { method: request.method, path: pathOf(request.url), header, json, request };
+  return { method: request.method, ...addressOf(request.url), header, json, request };
 }
 
-const pathOf = (url: string): string => parseUrl(url, 'http://host')?.pathname ?? '/';
+function addressOf(url: string): Pick<Received, 'path' | 'query'> {
+  const { pathname = '/', searchParams = new URLSearchParams() } = parseUrl(url, 'http://host') ?? {};
+  return { path: pathname, query: searchParams };
+}
 
 async function textOf(body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<string> {
   const parts: Uint8Array[] = [];

@@ -14,20 +14,30 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { startTimer, stopTimer, type Timer } from '../clock.ts';
 import { OwnerTokenError } from '../errors/owner-token-error.ts';
+import type { Lane } from '../page-engine/data.ts';
+import { StateStream } from '../page-engine/state-stream.ts';
+import type { OwnerReport } from '../registry/reports.ts';
 import { isForeign, refusalOf, SECURITY_HEADERS } from './access.ts';
 import { count, failsFor, find, isNamed, sharingOf } from './counted.ts';
 import type { Answer, Received, Viewer } from './exchange.ts';
 import type { Found, FoundOwner, Frame, RegistryView, Replica } from './frames.ts';
 import type { LiveViewOptions, ViewedRegistry } from './options.ts';
 import { pageHtml } from './page-html.ts';
+import { lanesOfOwners, pictureView, type View, viewOf } from './picture-view.ts';
+import { ratesOf, type Sample } from './rates.ts';
 import { Recorder } from './recorder.ts';
 import { sentenceOf, utcWord } from './sentence.ts';
 import type { Facts, RegistryStatus } from './status.ts';
 
+/** How often a page may be sent a frame, and where many owners make it large. */
 const FRAME_MS = 500;
+const LARGE_FRAME_MS = 1_000;
+const MANY_OWNERS = 1_000;
 const MAX_VIEWERS = 50;
-/** Owners in the first frame. */
-const MAX_LISTED = 200;
+/** Rates are taken over this many frames. */
+const RATE_FRAMES = 20;
+/** Owners whose tokens may be older than what was recorded. */
+const MAX_LISTED = 250;
 /** Owners are counted as often as keeps the cost low: twice a second up to 5,000 of them, then after so long for each. */
 const COUNT_MS_PER_OWNER = 0.1;
 
@@ -35,17 +45,27 @@ export class LiveView {
   readonly #registries: readonly ViewedRegistry[];
   readonly #options: LiveViewOptions;
   readonly #recorder: Recorder;
-  readonly #viewers = new Set<Viewer>();
+  readonly #stream = new StateStream();
   readonly #id = randomUUID();
   #timer: Timer | undefined;
   /** By registry: what was counted last, and when to count again. */
   readonly #facts = new Map<string, Facts>();
+  readonly #owners = new Map<string, readonly OwnerReport[]>();
   #countAtMs = 0;
+  #past: Sample[] = [];
+  #shown: readonly RegistryView[] = [];
+  #version = '';
 
   constructor(registries: readonly ViewedRegistry[], options: LiveViewOptions) {
     this.#registries = registries;
     this.#options = options;
-    this.#recorder = new Recorder(new Set(registries.map(({ name }) => name)), () => this.#now());
+    const { clock } = options;
+    // Without `this`, so that the recorder ends with the view.
+    this.#recorder = new Recorder(
+      registries.map(({ name }) => name),
+      () => clock?.now() ?? Date.now(),
+    );
+    for (const registry of registries) this.#noteOutages(registry);
   }
 
   /**
@@ -75,82 +95,99 @@ export class LiveView {
     if (!FILES.includes(file)) return text(404, 'There is no such file.');
     if (file !== '' && isForeign(received)) return text(403, FOREIGN);
     const built = await import('./built-page.ts');
-    if (file === 'events') return method === 'GET' ? () => this.#events(built.version) : text(200, '');
+    this.#version = built.version;
+    if (file === 'events') return method === 'GET' ? () => this.#events(viewOf(received.query)) : text(200, '');
     if (file === 'live-view.js') return asset('text/javascript', built.script);
     if (file === 'live-view.css') return asset('text/css', built.style);
     return asset('text/html', pageHtml());
   }
 
-  #events(version: string): Answer {
-    if (this.#viewers.size >= MAX_VIEWERS) return text(503, 'Too many pages are open.');
+  #events(view: View): Answer {
+    if (this.#stream.size >= MAX_VIEWERS) return text(503, 'Too many pages are open.');
     // `no-transform`, or a compressing middleware would hold the frames back; the last header is for nginx.
     const headers = { 'cache-control': 'no-store, no-transform', 'x-accel-buffering': 'no' };
     return {
       status: 200,
       headers: { ...SECURITY_HEADERS, ...headers, 'content-type': 'text/event-stream' },
-      body: (viewer) => this.#join(viewer, version),
+      body: (viewer) => this.#join(viewer, view),
     };
   }
 
-  #join(viewer: Viewer, version: string): () => void {
-    if (this.#viewers.size === 0) this.#begin();
-    this.#viewers.add(viewer);
-    viewer.send(`retry: 1000\n\n${eventOf(this.#firstFrame(version))}`);
+  #join(viewer: Viewer, view: View): () => void {
+    if (this.#stream.size === 0) this.#begin();
+    viewer.send('retry: 1000\n\n');
+    const leave = this.#stream.join(
+      JSON.stringify(view),
+      () => this.#frame(view),
+      (event) => viewer.send(event),
+    );
     return () => {
-      if (!this.#viewers.delete(viewer) || this.#viewers.size > 0) return;
-      stopTimer(this.#timer);
-      this.#recorder.stop();
+      leave();
+      if (this.#stream.size === 0) stopTimer(this.#timer);
     };
   }
 
   #begin(): void {
-    this.#recorder.start();
-    for (const registry of this.#registries) {
-      const { pauses } = registry.stats();
-      for (const scope of ['client', 'endpoint'] as const) {
-        const pause = pauses[scope];
-        if (pause) this.#recorder.outageBegan(registry.name, scope, pause.sinceMs);
-      }
-    }
     this.#facts.clear();
+    this.#past = [];
     this.#countAtMs = Number.NEGATIVE_INFINITY;
+    this.#read();
     this.#schedule();
   }
 
+  #noteOutages(registry: ViewedRegistry): void {
+    const { pauses } = registry.stats();
+    for (const scope of ['client', 'endpoint'] as const) {
+      const pause = pauses[scope];
+      if (pause) this.#recorder.outageBegan(registry.name, scope, pause.sinceMs);
+    }
+  }
+
   #schedule(): void {
+    const owners = this.#shown.reduce((sum, { stats }) => sum + stats.owners, 0);
     this.#timer = startTimer(
       this.#options.clock,
       () => {
+        this.#read();
         this.#schedule();
-        const event = eventOf(this.#frame(this.#recorder.takeChanges()));
-        for (const viewer of this.#viewers) viewer.send(event);
+        this.#stream.update();
       },
-      FRAME_MS,
+      owners > MANY_OWNERS ? LARGE_FRAME_MS : FRAME_MS,
     );
   }
 
-  #frame(requests: Frame['requests']): Frame {
-    return { nowMs: this.#now(), registries: this.#registryViews(), requests, outages: this.#recorder.outages };
-  }
-
-  #firstFrame(version: string): Frame {
-    const owners = this.#registries.map((registry) => [registry.name, registry.owners({ limit: MAX_LISTED })] as const);
-    const { accessKeySearch = false, dashboardUrl } = this.#options;
+  #frame(view: View): Frame {
+    const { accessKeySearch = false, dashboardUrl, runbooksUrl } = this.#options;
+    const registries = this.#shown;
+    const { name: registry = '' } = registries.find(({ name }) => name === view.registry) ?? registries[0] ?? {};
+    const [nowMs, recorder, owners] = [this.#now(), this.#recorder, this.#owners.get(registry) ?? []];
     return {
-      ...this.#frame(this.#recorder.requests),
-      replica: replicaOf(this.#id, version),
-      owners: Object.fromEntries(owners),
-      page: { recordedSinceMs: this.#recorder.sinceMs, accessKeys: accessKeySearch, dashboardUrl },
+      clock: { nowMs, upMs: Math.round(performance.now()) },
+      registries,
+      picture: pictureView({ recorder, registry, owners }, view, nowMs),
+      replica: replicaOf(this.#id, this.#version),
+      page: { accessKeys: accessKeySearch, dashboardUrl, runbooksUrl },
     };
   }
 
-  #registryViews(): RegistryView[] {
-    if (this.#now() >= this.#countAtMs) this.#countAll();
-    return this.#registries.map((registry) => {
-      const { name } = registry;
+  /** Reads the registries, for all pages. */
+  #read(): void {
+    const nowMs = this.#now();
+    if (nowMs >= this.#countAtMs) this.#countAll();
+    const stats = new Map(this.#registries.map((registry) => [registry.name, registry.stats()]));
+    this.#past = [...this.#past.slice(1 - RATE_FRAMES), { nowMs, stats }];
+    this.#shown = [...stats].map(([name, own]) => {
+      const [status, rates] = [this.#facts.get(name), ratesOf(this.#past, name)];
       const fleet = sharingOf(this.#options.fleets?.[name]);
-      const status = this.#facts.get(name);
-      return { name, stats: registry.stats(), ...(status && { status }), ...(fleet && { fleet }) };
+      const off = fleet?.sharing === false ? this.#recorder.sharingOff.get(name) : undefined;
+      return {
+        name,
+        stats: own,
+        ...(status && { status: withoutTime(status) }),
+        ...(rates && { rates }),
+        ...(fleet && { fleet }),
+        ...(off && { sharingOff: off }),
+      };
     });
   }
 
@@ -164,7 +201,10 @@ export class LiveView {
       owners += facts.known;
       if (--left === 0) this.#countAtMs = this.#now() + Math.max(FRAME_MS, owners * COUNT_MS_PER_OWNER);
     };
-    for (const registry of this.#registries) count(registry, this.#options, () => this.#now(), counted);
+    for (const registry of this.#registries) {
+      this.#owners.set(registry.name, registry.owners({ limit: MAX_LISTED }));
+      count(registry, this.#options, () => this.#now(), counted);
+    }
   }
 
   /** What the page says at its top, in UTC. */
@@ -180,8 +220,11 @@ export class LiveView {
     if (isForeign(received)) return text(403, FOREIGN);
     if (!isJson) return text(415, 'Send JSON.');
     const wanted = await received.json().catch(() => undefined);
-    const { text: name, cause, accessKey } = (wanted ?? {}) as Record<string, unknown>;
-    if (typeof name === 'string') return this.#found((registry) => find(registry, isNamed(name), name.trim()));
+    const { text: name, cause, accessKey, view } = (wanted ?? {}) as Record<string, unknown>;
+    if (typeof name === 'string') {
+      const shown = typeof view === 'string' ? viewOf(new URLSearchParams(view)) : undefined;
+      return this.#found((registry) => find(registry, isNamed(name), name.trim()), shown);
+    }
     if (typeof cause === 'string') return this.#found((registry) => find(registry, failsFor(cause, registry)));
     if (typeof accessKey !== 'string') return text(400, 'Send {"text": …}, {"cause": …} or {"accessKey": …}.');
     if (!this.#options.accessKeySearch) return text(403, 'The search by access key is off: see accessKeySearch.');
@@ -190,6 +233,7 @@ export class LiveView {
 
   async #found(
     look: (registry: ViewedRegistry) => Promise<{ owners: readonly FoundOwner[]; total: number }>,
+    view?: View,
   ): Promise<Answer> {
     const results = await Promise.all(
       this.#registries.map(async (registry) => [registry.name, await look(registry)] as const),
@@ -197,8 +241,14 @@ export class LiveView {
     const owners = Object.fromEntries(results.map(([name, result]) => [name, result.owners]));
     const total = Object.fromEntries(results.map(([name, result]) => [name, result.total]));
     const headers = { ...SECURITY_HEADERS, 'content-type': 'application/json', 'cache-control': 'no-store' };
-    const found: Found = { owners, total, replica: { id: this.#id, host: hostname(), pid: process.pid } };
+    const replica = { id: this.#id, host: hostname(), pid: process.pid };
+    const found: Found = { owners, total, replica, ...(view && { lanes: this.#lanes(owners, view) }) };
     return { status: 200, headers, body: JSON.stringify(found) };
+  }
+
+  #lanes(found: Found['owners'], view: View): Lane[] {
+    const registry = view.registry ?? this.#registries[0]?.name ?? '';
+    return lanesOfOwners({ recorder: this.#recorder, registry, owners: found[registry] ?? [] }, view, this.#now());
   }
 
   #now(): number {
@@ -209,18 +259,17 @@ export class LiveView {
 const FILES = ['', 'live-view.js', 'live-view.css', 'events'];
 const FOREIGN = 'Pages of other origins may not do this.';
 
+const withoutTime = ({ atMs: _, ...status }: Facts): Omit<Facts, 'atMs'> => status;
+
 function replicaOf(id: string, version: string): Replica {
-  const [startedAtMs, upMs] = [Math.round(performance.timeOrigin), Math.round(performance.now())];
-  return { id, host: hostname(), pid: process.pid, startedAtMs, upMs, version, node: process.version };
+  const startedAtMs = Math.round(performance.timeOrigin);
+  return { id, host: hostname(), pid: process.pid, startedAtMs, version, node: process.version };
 }
 
 /** The owner of an access key, known or not. Not looked up by its name: two owners may have one label. */
 const ownerWithKey = (registry: ViewedRegistry, accessKey: string): FoundOwner => {
   return { owner: registry.fingerprint(accessKey), ...registry.describe(accessKey) };
 };
-
-/** `Infinity`, which JSON does not have, becomes null; the page takes it for absent. */
-const eventOf = (frame: Frame): string => `data: ${JSON.stringify(frame)}\n\n`;
 
 function asset(type: string, body: string): Answer {
   const headers = { ...SECURITY_HEADERS, 'content-type': `${type}; charset=utf-8`, 'cache-control': 'no-cache' };

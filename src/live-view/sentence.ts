@@ -1,13 +1,22 @@
 /** A status in words: what an operator has to know first. */
 
-import { countWord, plural } from '../picture/words.ts';
+import { countWord, plural, sentence, spanWord } from '../page-engine/words.ts';
+import type { RegistryStats } from '../registry/stats.ts';
 import type { Cause, Facts } from './status.ts';
+
+type Lapsed = NonNullable<RegistryStats['withoutService']['lapsed']>;
 
 /** A moment in words. */
 export type TimeWord = (atMs: number) => string;
 
 /** Causes that a sentence names. */
 const MOST_NAMED = 3;
+
+/** A failure this soon after the start of the process is probably older: the process before knew of it. */
+const SOON_MS = 60_000;
+
+export const sinceWord = (sinceMs: number, { startedAtMs }: Pick<Facts, 'startedAtMs'>, time: TimeWord): string =>
+  `since ${Math.abs(sinceMs - startedAtMs) < SOON_MS ? 'this process started, or longer' : time(sinceMs)}`;
 
 export function sentenceOf(status: Facts, time: TimeWord): string {
   const { known, causes } = status;
@@ -17,17 +26,24 @@ export function sentenceOf(status: Facts, time: TimeWord): string {
   const sentences = circuit ? outageSentences(status, circuit, time) : ownersSentences(status, time);
   if (rejected) {
     const owners = plural(rejected.owners, 'owner');
-    sentences.push(`The API has rejected the tokens of ${owners} since ${time(rejected.sinceMs)}.`);
+    sentences.push(`The API has rejected the tokens of ${owners} ${sinceWord(rejected.sinceMs, status, time)}.`);
   }
+  if (status.slowService) sentences.push(`${slowWord(status.slowService, status, time)}.`);
   return sentences.join(' ');
+}
+
+export function slowWord(slow: NonNullable<Facts['slowService']>, status: Facts, time: TimeWord): string {
+  const { times, latencyMs, sinceMs } = slow;
+  const much = times === undefined ? spanWord(latencyMs) : `${countWord(Math.round(times))} times as long as before`;
+  return `Tokens take ${much} ${sinceWord(sinceMs, status, time)}`;
 }
 
 function outageSentences(status: Facts, circuit: Cause, time: TimeWord): string[] {
   const { known, unserved } = status;
   const what = circuit.scope === 'client' ? 'The token service has refused this client' : 'The endpoint has failed';
-  const next = circuit.probing ? 'An attempt is in flight.' : `${nextWord(circuit, status, time)}.`;
   const others = causeWords(
     status.causes.filter((cause) => cause !== circuit && cause.unserved > 0),
+    status,
     time,
   );
   const owners =
@@ -35,15 +51,18 @@ function outageSentences(status: Facts, circuit: Cause, time: TimeWord): string[
       ? `${countWord(unserved)} of ${plural(known, 'owner')} cannot be served${others && ` (also ${others})`}.`
       : servedWords(known, ' from cached tokens', 'known owners');
   return [
-    `${what} since ${time(circuit.sinceMs)} (${circuit.status ?? causePhrase(circuit)}).`,
+    `${what} ${sinceWord(circuit.sinceMs, status, time)} (${circuit.status ?? causePhrase(circuit)}).`,
     owners,
-    next,
+    `${sentence(nextWord(circuit, status, time))}.`,
     ...runwayWords(status, time),
   ];
 }
 
-const nextWord = ({ retryAtMs }: Cause, { atMs }: Facts, time: TimeWord) =>
-  retryAtMs <= atMs ? 'The next call makes an attempt' : `Next attempt at ${time(retryAtMs)}`;
+/** When a request may start: one starts with a call, not by itself. */
+export function nextWord({ probing, retryAtMs }: Cause, { atMs }: Pick<Facts, 'atMs'>, time: TimeWord): string {
+  if (probing) return 'an attempt is in flight';
+  return retryAtMs <= atMs ? 'the next call makes an attempt' : `next attempt at ${time(retryAtMs)}`;
+}
 
 function ownersSentences(status: Facts, time: TimeWord): string[] {
   const { known, unserved, causes } = status;
@@ -55,12 +74,12 @@ function ownersSentences(status: Facts, time: TimeWord): string[] {
     const unrenewed =
       count > 0
         ? [
-            `${countWord(count)} of them cannot renew ${count === 1 ? 'its token' : 'their tokens'} (${causeWords(others, time)}).`,
+            `${countWord(count)} of them cannot renew ${count === 1 ? 'its token' : 'their tokens'} (${causeWords(others, status, time)}).`,
           ]
         : [];
     return [servedWords(known, late), ...unrenewed, ...runwayWords(status, time)];
   }
-  const why = causeWords(failing, time);
+  const why = causeWords(failing, status, time);
   if (unserved === known) {
     return [
       known === 1
@@ -76,12 +95,12 @@ function ownersSentences(status: Facts, time: TimeWord): string[] {
 const servedWords = (known: number, how: string, who = 'owners') =>
   known === 1 ? `The only ${who.slice(0, -1)} is served${how}.` : `All ${countWord(known)} ${who} are served${how}.`;
 
-function causeWords(causes: readonly Cause[], time: TimeWord): string {
+function causeWords(causes: readonly Cause[], status: Facts, time: TimeWord): string {
   const words = causes
     .slice(0, MOST_NAMED)
     .map(
       (cause) =>
-        `${causes.length > 1 ? `${countWord(cause.owners)} × ` : ''}${causePhrase(cause)} since ${time(cause.sinceMs)}`,
+        `${causes.length > 1 ? `${countWord(cause.owners)} × ` : ''}${causePhrase(cause)} ${sinceWord(cause.sinceMs, status, time)}`,
     );
   if (causes.length > MOST_NAMED) words.push(`${plural(causes.length - MOST_NAMED, 'other cause')}`);
   return words.join(', ');
@@ -99,11 +118,19 @@ const REASONS: Readonly<Partial<Record<Cause['code'], string>>> = {
   queue_timeout: 'timed out in the queue',
 };
 
+export const reasonWord = (code: Cause['code']): string => REASONS[code] ?? code;
+
 /** A status says more than the code of a failure of the service. */
 export function causePhrase({ code, status }: Pick<Cause, 'code' | 'status'>): string {
-  const reason = REASONS[code] ?? code;
+  const reason = reasonWord(code);
   if (status === undefined) return reason;
   return code === 'endpoint_unavailable' || code === 'rate_limited' ? `${status}` : `${reason} (${status})`;
+}
+
+/** Owners that are in no count, because nobody has called them for hours. */
+export function lapsedWord({ owners, firstFailedAtMs, lastFailedAtMs }: Lapsed, nowMs: number): string {
+  const [least, most] = [lastFailedAtMs, firstFailedAtMs].map((atMs) => Math.floor((nowMs - atMs) / 3_600_000));
+  return `${countWord(owners)} more failed when last called, ${least === most ? '' : `${least} to `}${most} h ago.`;
 }
 
 /** How late calls are served that wait for their turn, and why. */

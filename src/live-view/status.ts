@@ -2,7 +2,9 @@
  * Who is served, who is not, and why: what a walk over the owners of a registry and its statistics say together. Pure.
  *
  * An owner **cannot be served** if a call would get no token now: it has none that has not ended, and either an open circuit
- * stops its requests, or its last request, or its last call in the queue, failed.
+ * stops its requests, or its last request, or its last call in the queue, failed. Also one whose token the API rejected and
+ * whose access key was refused since. One that nobody has called for two hours has lapsed, and counts as neither failing nor
+ * without service: see `stats().withoutService`.
  */
 
 import type { FailureScope, OwnerTokenErrorCode } from '../errors/owner-token-error.ts';
@@ -82,10 +84,17 @@ export interface RegistryStatus {
   readonly registry: string;
   /** Epoch ms, by the registry's clock: when the owners were counted. */
   readonly atMs: number;
+  /** Epoch ms: when this process started. What fails since then may have failed before. */
+  readonly startedAtMs: number;
   /** The most important in a sentence or a few, for a log or a message. */
   readonly sentence: string;
-  /** `fails`: a circuit is open. `partly`: it is closed, but requests of some owners fail for a reason that is not theirs. */
-  readonly service: 'works' | 'partly' | 'fails';
+  /**
+   * `fails`: a circuit is open. `partly`: it is closed, but requests of some owners fail for a reason that is not theirs. `slow`:
+   * tokens come, and take far longer than usual.
+   */
+  readonly service: 'works' | 'slow' | 'partly' | 'fails';
+  /** How slow, and since when; absent while it is not. */
+  readonly slowService?: NonNullable<RegistryStats['slowService']>;
   /** Owners that the registry knows. */
   readonly known: number;
   /** Owners that cannot be served now. */
@@ -109,7 +118,7 @@ export interface RegistryStatus {
 }
 
 /** What is said of an owner. */
-export type OwnerFacts = Pick<OwnerReport, 'phase' | 'expiresAtMs' | 'failure'>;
+export type OwnerFacts = Pick<OwnerReport, 'phase' | 'expiresAtMs' | 'failure' | 'withoutService'>;
 
 /** What the status of a fleet takes from its `SharedTokens`. The name of the replica is optional. */
 export interface SharingFacts {
@@ -128,10 +137,13 @@ function circuitOf({ client, endpoint }: Pauses): Circuit | undefined {
 
 const idOf = ({ code, status }: Pick<Cause, 'code' | 'status'>): string => [code, status].filter(Boolean).join('-');
 
-const hasToken = ({ expiresAtMs }: OwnerFacts): boolean => expiresAtMs !== undefined;
+/** Whether it has a token that serves. */
+const hasToken = ({ expiresAtMs, withoutService }: OwnerFacts): boolean =>
+  expiresAtMs !== undefined && withoutService === undefined;
 
 /** The id of the cause for which an owner fails; undefined if it does not. */
 export function causeIdOf(owner: OwnerFacts, pauses: Pauses): string | undefined {
+  if (owner.withoutService?.hasLapsed) return undefined;
   const { failure } = owner;
   const circuit = circuitOf(pauses);
   if (failure && failure.code !== 'token_rejected') return idOf(failure);
@@ -221,13 +233,19 @@ export class Survey {
 
   /** What was counted, without its sentence. @param runbooksUrl the page whose headings are the alerts. */
   result(registry: string, stats: RegistryStats, atMs: number, runbooksUrl?: string, fleet?: SharingFacts): Facts {
-    const causes = [...this.#causes.values()].map((cause) => ({ ...cause, ...linkOf(cause, runbooksUrl) }));
+    const causes = [...this.#causes.values()].map((cause) => ({
+      ...cause,
+      ...(cause.owners > 1 && { todo: cause.todo.replace('for this owner', 'for each of these owners') }),
+      ...linkOf(cause, runbooksUrl),
+    }));
     causes.sort((a, b) => Number(isWide(b)) - Number(isWide(a)) || b.unserved - a.unserved || b.owners - a.owners);
     const runway = this.#runway();
     return {
       registry,
       atMs,
-      service: this.#circuit ? 'fails' : causes.some(isPartial) ? 'partly' : 'works',
+      startedAtMs: Math.round(performance.timeOrigin),
+      service: this.#circuit ? 'fails' : causes.some(isPartial) ? 'partly' : stats.slowService ? 'slow' : 'works',
+      ...(stats.slowService && { slowService: stats.slowService }),
       known: this.#known,
       unserved: this.#unserved,
       waiting: this.#waiting,
@@ -265,7 +283,7 @@ const linkOf = ({ code }: Cause, runbooksUrl: string | undefined): { runbook?: s
   return runbooksUrl === undefined || runbook === '' ? {} : { runbook: `${runbooksUrl}#${runbook}` };
 };
 
-const isWide = ({ scope }: Cause): boolean => scope === 'client' || scope === 'endpoint';
+export const isWide = ({ scope }: Cause): boolean => scope === 'client' || scope === 'endpoint';
 
 /** Whether single owners fail for a reason that is not theirs. */
 const isPartial = ({ code }: Cause): boolean =>

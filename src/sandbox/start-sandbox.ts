@@ -37,9 +37,10 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   const stateFile = resolved.stateFile === undefined ? undefined : openStateFile(resolved, resolved.stateFile, world);
   const files = resolved.secretsFolder === undefined ? undefined : new SecretFiles(resolved.secretsFolder, world);
   const tokenPlane = new TokenPlane(world, resolved.unref);
-  const feed = new Feed(world);
+  const feed = new Feed();
   changed = (topic) => {
-    feed.note(topic);
+    if (topic === 'owners' || topic === 'scenario' || topic === 'all') world.ownersVersion++;
+    feed.note();
     stateFile?.touch();
     if (topic === 'apps' || topic === 'owners' || topic === 'all') files?.update();
   };
@@ -113,6 +114,7 @@ function worldOf(resolved: ResolvedOptions, changed: (topic: Topic) => void): Wo
     answers: 0,
     scenario: undefined,
     verdicts: new Map(),
+    ownersVersion: 0,
     start: { owners: resolved.owners, profile: structuredClone(resolved.profile) },
     changed,
   };
@@ -126,9 +128,9 @@ function followClock(history: History, clock: VirtualClock, change: ClockChange)
 
 /** Connects the parts of the world that change by themselves to those that show or store them. */
 function listen(world: World, tokenPlane: TokenPlane, feed: Feed, stateFile: StateFile | undefined): void {
-  world.ledger.onChange = (entry) => feed.noteRequest(entry);
-  world.tokens.onChange = (token) => {
-    feed.noteToken(token);
+  world.ledger.onChange = () => feed.note();
+  world.tokens.onChange = () => {
+    feed.note();
     stateFile?.touch();
   };
   world.faults.onChange = (rules) => {

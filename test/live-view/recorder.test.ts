@@ -1,6 +1,7 @@
 import { channel } from 'node:diagnostics_channel';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { MAX_REQUESTS, Recorder } from '../../src/live-view/recorder.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { DROPPED_AT_ONCE, KEPT_MS, MAX_REQUESTS, Recorder } from '../../src/live-view/recorder.ts';
+import type { SharingMessage } from '../../src/redis/diagnostics.ts';
 import type { PauseMessage, RejectionMessage, RequestMessage } from '../../src/reporting/channel-messages.ts';
 
 let nowMs: number;
@@ -8,10 +9,8 @@ let recorder: Recorder;
 
 beforeEach(() => {
   nowMs = 0;
-  recorder = new Recorder(new Set(['shown']), () => nowMs);
-  recorder.start();
+  recorder = new Recorder(['shown'], () => nowMs);
 });
-afterEach(() => recorder.stop());
 
 describe('outages', () => {
   const publish = (message: Partial<PauseMessage>) =>
@@ -49,7 +48,21 @@ describe('outages', () => {
   });
 });
 
-it('a request that was dropped for newer ones does not come back when its token is rejected', () => {
+it('the recorder knows since when tokens are not shared, and why', () => {
+  const publish = (message: Partial<SharingMessage>) =>
+    channel('owner-token-registry:sharing').publish({ registry: 'shown', ...message });
+  publish({ event: 'suspended', trouble: 'denied', redisCode: 'NOPERM' });
+  nowMs = 5;
+  publish({ event: 'suspended', trouble: 'timeout' });
+  publish({ event: 'suspended', registry: 'other', trouble: 'timeout' });
+  publish({ event: 'unreadable', count: 1 });
+  expect([...recorder.sharingOff]).toEqual([['shown', { sinceMs: 0, trouble: 'timeout' }]]);
+  publish({ event: 'resumed' });
+  publish({ event: 'suspended', trouble: 'denied', redisCode: 'NOPERM' });
+  expect(recorder.sharingOff.get('shown')).toEqual({ sinceMs: 5, trouble: 'denied', redisCode: 'NOPERM' });
+});
+
+describe('requests', () => {
   const request = (token: string) => {
     const message = { registry: 'shown', owner: 'owner', reason: 'absent', queuedMs: 0 } as RequestMessage;
     channel('tracing:owner-token-registry:request:start').publish(message);
@@ -57,10 +70,32 @@ it('a request that was dropped for newer ones does not come back when its token 
   };
   const reject = (token: string) =>
     channel('owner-token-registry:rejection').publish({ token, wasHeld: true } as RejectionMessage);
-  for (let each = 0; each <= MAX_REQUESTS; each++) request(`token-${each}`);
-  recorder.takeChanges();
-  reject('token-0');
-  expect(recorder.takeChanges()).toEqual([]);
-  reject('token-1');
-  expect(recorder.takeChanges()).toMatchObject([{ token: 'token-1', rejectedAtMs: 0 }]);
+
+  it('are all counted, and kept up to what fits: the oldest are dropped, and their rejections are not recorded', () => {
+    for (let each = 0; each < MAX_REQUESTS; each++) request(`token-${each}`);
+    const [first, second] = recorder.requests;
+    expect([recorder.requests.length, first?.token]).toEqual([
+      MAX_REQUESTS - DROPPED_AT_ONCE,
+      `token-${DROPPED_AT_ONCE}`,
+    ]);
+    for (const each of [0, DROPPED_AT_ONCE]) reject(`token-${each}`);
+    expect([first?.rejectedAtMs, second?.rejectedAtMs]).toEqual([0, undefined]);
+    expect(recorder.timelines.get('shown')?.since(0)).toEqual([[0, MAX_REQUESTS, 0, 0, 0, 0, 0, 0]]);
+  });
+
+  it('are dropped after fifteen minutes, and the recorder says from when on it has all', () => {
+    expect(recorder.completeSinceMs).toBe(0);
+    for (nowMs = 1; nowMs <= DROPPED_AT_ONCE; nowMs++) request(`token-${nowMs}`);
+    nowMs = KEPT_MS + DROPPED_AT_ONCE;
+    request('token-new');
+    expect([recorder.requests.length, recorder.completeSinceMs]).toEqual([DROPPED_AT_ONCE + 1, 0]);
+    nowMs++;
+    request('token-newer');
+    expect([recorder.requests.length, recorder.completeSinceMs]).toEqual([2, DROPPED_AT_ONCE + 1]);
+  });
+
+  it('of other registries are not recorded', () => {
+    channel('tracing:owner-token-registry:request:start').publish({ registry: 'other' } as RequestMessage);
+    expect(recorder.requests).toEqual([]);
+  });
 });

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { causePhrase, sentenceOf, utcWord } from '../../src/live-view/sentence.ts';
+import { causePhrase, lapsedWord, sentenceOf, sinceWord, utcWord } from '../../src/live-view/sentence.ts';
 import type { Cause, Facts } from '../../src/live-view/status.ts';
 
 const NOW = Date.UTC(2030, 0, 2, 11, 15);
@@ -30,6 +30,14 @@ it.each<[string, Partial<Facts>]>([
   [
     'All 3,000 owners are served, up to 1 s late, because requests are paced to 0.5 a second (requestsPerSecond).',
     { longestQueuedMs: 1_000, pace: { perSecond: 0.5, reason: 'quota' } },
+  ],
+  [
+    'All 3,000 owners are served. Tokens take 12 times as long as before since 11:14:00 UTC.',
+    { slowService: { sinceMs: at(-1), latencyMs: 6_100, times: 12.3 } },
+  ],
+  [
+    'All 3,000 owners are served. Tokens take 6.1 s since 11:14:00 UTC.',
+    { slowService: { sinceMs: at(-1), latencyMs: 6_100 } },
   ],
   ['All 3,000 owners are served, up to 2 s late, because requests wait for their turn.', { longestQueuedMs: 2_000 }],
   [
@@ -96,6 +104,7 @@ it.each<[string, Partial<Facts>]>([
   const calm = {
     registry: 'crm',
     atMs: NOW,
+    startedAtMs: 0,
     service: 'works',
     known: 3_000,
     unserved: 0,
@@ -104,6 +113,19 @@ it.each<[string, Partial<Facts>]>([
     longestQueuedMs: 0,
   } as const;
   expect(sentenceOf({ ...calm, ...changes }, utcWord(NOW))).toBe(expected);
+});
+
+it('a failure from the first minute of the process is said to be older, perhaps', () => {
+  const word = (sinceMs: number) => sinceWord(sinceMs, { startedAtMs: NOW }, utcWord(NOW));
+  expect(word(NOW + 59_999)).toBe('since this process started, or longer');
+  expect(word(NOW + 60_000)).toBe('since 11:16:00 UTC');
+});
+
+it('owners that nobody calls any more have a sentence of their own', () => {
+  const lapsed = (owners: number, last: number, first: number) =>
+    lapsedWord({ owners, lastFailedAtMs: at(-60 * last), firstFailedAtMs: at(-60 * first) }, NOW);
+  expect(lapsed(18, 2, 9.9)).toBe('18 more failed when last called, 2 to 9 h ago.');
+  expect(lapsed(1, 2.5, 2.5)).toBe('1 more failed when last called, 2 h ago.');
 });
 
 it('a reason in a sentence is a status where that says more, and the code where there are no other words', () => {

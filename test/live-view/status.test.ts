@@ -52,6 +52,24 @@ describe('owners', () => {
       'endpoint_unavailable-503',
     ],
     ['that fail', { phase: 'backing-off', failure: failure() }, {}, 1, 'endpoint_unavailable-503'],
+    [
+      'with a rejected token, whose access key was refused since',
+      served(1, {
+        phase: 'rejected',
+        failure: failure(),
+        withoutService: { sinceMs: NOW, failedAtMs: NOW, hasLapsed: false },
+      }),
+      {},
+      1,
+      'endpoint_unavailable-503',
+    ],
+    [
+      'that fail, and that nobody calls any more',
+      { phase: 'expired', failure: failure(), withoutService: { sinceMs: NOW, failedAtMs: NOW, hasLapsed: true } },
+      {},
+      0,
+      undefined,
+    ],
     ['that failed and try again', { phase: 'requesting', failure: failure() }, {}, 1, 'endpoint_unavailable-503'],
     [
       'with a failure of their own in an outage',
@@ -166,4 +184,18 @@ describe('the runway', () => {
 it('a status has the pace of the registry, if there is one', () => {
   const pace = { perSecond: 20, reason: 'overload' } as const;
   expect([statusOf([], {}, { pace }).pace, statusOf([]).pace]).toEqual([pace, undefined]);
+});
+
+it('a slow service is a state of its own, unless requests fail', () => {
+  const slowService = { sinceMs: NOW, latencyMs: 6_000 };
+  expect(statusOf([served(1)], {}, { slowService })).toMatchObject({ service: 'slow', slowService });
+  const failing: OwnerFacts = { phase: 'backing-off', failure: failure() };
+  expect(statusOf([failing], {}, { slowService })).toMatchObject({ service: 'partly', slowService });
+  expect(statusOf([served(1)])).not.toHaveProperty('slowService');
+});
+
+it('advice for several owners speaks of them all', () => {
+  const refused: OwnerFacts = { phase: 'backing-off', failure: failure({ code: 'owner_refused', status: 400 }) };
+  expect(statusOf([refused]).causes[0]?.todo).toBe('Get a current access key for this owner');
+  expect(statusOf([refused, refused]).causes[0]?.todo).toBe('Get a current access key for each of these owners');
 });

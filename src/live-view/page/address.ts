@@ -1,9 +1,11 @@
 /**
  * What a link to the page may say, after `#`, which no browser sends: `owner`, `cause`, `window` in seconds, `until` in epoch
- * milliseconds, `registry`, and `time=utc`. What is typed into the search is never put there, because a key may be pasted into
+ * milliseconds, `request`, `registry`, and `time=utc`. What is typed into the search is never put there, because a key may be pasted into
  * the wrong box.
  */
-export type Address = Readonly<Partial<Record<'owner' | 'cause' | 'window' | 'until' | 'registry' | 'time', string>>>;
+export type Address = Readonly<
+  Partial<Record<'owner' | 'cause' | 'window' | 'until' | 'request' | 'registry' | 'time', string>>
+>;
 
 /** Changes to the address. An undefined value removes a part. */
 export type Changes = { readonly [K in keyof Address]: string | undefined };

@@ -1,31 +1,26 @@
 import { useEffect, useState } from 'preact/hooks';
-import { Switch } from '../../picture/parts.tsx';
-import { spanWord, timeWord } from '../../picture/words.ts';
+import { queryOf } from '../../page-engine/connection.ts';
+import { useSnapshot, useTick } from '../../page-engine/hooks.ts';
+import { windowOf } from '../../page-engine/lanes-section.tsx';
+import { timeOf } from '../../page-engine/page-clock.ts';
+import { ConnectionStatus, STATUS_WORDS, Switch } from '../../page-engine/parts.tsx';
+import { spanWord, timeWord } from '../../page-engine/words.ts';
 import type { RegistryView, Replica } from '../frames.ts';
 import { Causes } from './causes.tsx';
-import type { Connection, Status } from './connection.ts';
+import type { LiveConnection } from './connection.ts';
 import { Figures } from './figures.tsx';
-import { Lanes } from './lanes.tsx';
-import { Find } from './search.tsx';
+import { Lanes, MAX_WINDOW_MS } from './lanes.tsx';
+import { Find, TYPING_MS, useSearch } from './search.tsx';
 import { useAddress } from './use-address.ts';
 import { Verdict } from './verdict.tsx';
-
-const STATUS_WORDS: Readonly<Record<Status, string>> = {
-  connecting: 'Connecting',
-  live: 'Connected',
-  silent: 'No data yet. A proxy probably buffers the stream: see “Behind a proxy” in the docs',
-  lost: 'Connection lost, trying again',
-  refused: 'You may no longer see this page: sign in again',
-};
 
 const TIMES = [
   ['local', 'Local time'],
   ['utc', 'UTC'],
 ] as const;
 
-/** @param version the page's own clock when the connection's model last changed. */
-export function App({ connection, version }: { connection: Connection; version: number }) {
-  const { model, status } = connection;
+export function App({ connection }: { connection: LiveConnection }) {
+  const { model, status: connected } = useSnapshot(connection);
   const [address, setAddress] = useAddress();
   const [typed, setTyped] = useState('');
   const wanted = address.owner ?? typed;
@@ -33,13 +28,20 @@ export function App({ connection, version }: { connection: Connection; version: 
     setTyped(text);
     if (address.owner !== undefined) setAddress({ owner: undefined });
   };
-  const registry = model.registries.find(({ name }) => name === address.registry) ?? model.registries[0];
-  const nowMs = model.nowMs(version);
+  const registry = model?.registries.find(({ name }) => name === address.registry) ?? model?.registries[0];
+  useTick(1_000);
+  const nowMs = model ? timeOf(model, performance.now()) : 0;
+  const status = registry?.status && { ...registry.status, atMs: nowMs };
+  const window = windowOf(Number(address.window) * 1000, Number(address.until), MAX_WINDOW_MS);
+  const view = { registry: address.registry, ...window };
+  const text = wanted.trim();
+  const named = useSearch(text === '' ? undefined : { text, view: queryOf(view) }, registry?.name ?? '', TYPING_MS);
   // Before anything below is rendered, because `timeWord` reads it.
   document.documentElement.dataset.time = address.time === 'utc' ? 'utc' : 'local';
   useEffect(() => {
-    document.documentElement.dataset.connection = status === 'live' || status === 'connecting' ? 'live' : 'lost';
-  }, [status]);
+    const { request } = address;
+    connection.look({ ...view, request: request === undefined ? undefined : Number(request) });
+  }, [address.registry, window.windowMs, window.untilMs, address.request]);
   return (
     <>
       <button type="button" class="skip" onClick={skip}>
@@ -48,7 +50,7 @@ export function App({ connection, version }: { connection: Connection; version: 
       <header>
         <p class="name">Owner tokens</p>
         <Registries
-          registries={model.registries}
+          registries={model?.registries ?? []}
           chosen={registry?.name}
           onChoose={(name) => setAddress({ registry: name })}
         />
@@ -58,48 +60,39 @@ export function App({ connection, version }: { connection: Connection; version: 
           options={TIMES}
           onChange={(time) => setAddress({ time: time === 'utc' ? time : undefined })}
         />
-        <p class={status === 'live' ? 'connection' : 'connection lost'}>
-          <span aria-hidden="true">{status === 'live' ? '●' : '○'}</span> {STATUS_WORDS[status]}
-        </p>
+        <ConnectionStatus status={connected} />
       </header>
       <main id="main" tabIndex={-1}>
         <h1>Owner tokens</h1>
         <p class="news" role="status">
-          {model.news}
+          {model?.news}
         </p>
-        {registry?.status ? (
+        {model && registry && status ? (
           <div class="live">
-            <Verdict status={registry.status} dashboardUrl={model.page?.dashboardUrl} />
-            <Figures model={model} registry={registry} nowMs={nowMs} />
+            <Verdict status={status} stats={registry.stats} dashboardUrl={model.page.dashboardUrl} />
+            <Figures registry={registry} status={status} page={model.page} />
             <Find
               wanted={wanted}
+              named={named}
               nowMs={nowMs}
               registry={registry.name}
               onWant={want}
-              accessKeys={model.page?.accessKeys === true}
+              accessKeys={model.page.accessKeys}
               replica={model.replica}
             />
             <Causes
-              status={registry.status}
-              nowMs={nowMs}
+              status={status}
+              rates={registry.rates}
               open={address.cause}
               onOpen={(cause) => setAddress({ cause })}
             />
-            <Lanes
-              model={model}
-              registry={registry}
-              wanted={wanted}
-              version={version}
-              still={status !== 'live'}
-              address={address}
-              onAddress={setAddress}
-            />
+            <Lanes model={model} found={named} window={window} address={address} onAddress={setAddress} />
           </div>
         ) : (
-          <p>{status === 'live' ? 'Counting the owners …' : `${STATUS_WORDS[status]} …`}</p>
+          <p>{connected === 'live' ? 'Counting the owners …' : `${STATUS_WORDS[connected]} …`}</p>
         )}
       </main>
-      {model.replica && registry && <Footer replica={model.replica} registry={registry} nowMs={nowMs} />}
+      {model && registry && <Footer replica={model.replica} registry={registry} nowMs={nowMs} />}
     </>
   );
 }

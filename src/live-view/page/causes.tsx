@@ -1,7 +1,9 @@
-import { countWord, plural, sentence, timeWord } from '../../picture/words.ts';
-import { causePhrase } from '../sentence.ts';
+import { countWord, plural, sentence, spanWord, timeWord } from '../../page-engine/words.ts';
+import type { Rates } from '../frames.ts';
+import { nextWord, reasonWord, sinceWord, slowWord } from '../sentence.ts';
 import type { Cause, Facts } from '../status.ts';
-import { OwnersTable, whenWord } from './owners-table.tsx';
+import { rateWord } from './figures.tsx';
+import { OwnersTable } from './owners-table.tsx';
 import { FoundHints, useSearch } from './search.tsx';
 import { hashWith } from './use-address.ts';
 import { adviceWord } from './verdict.tsx';
@@ -9,34 +11,46 @@ import { adviceWord } from './verdict.tsx';
 /** Up to this many owners of the first cause are shown without a click. */
 const FEW = 20;
 
-/** Causes before owners. `open`: the cause that the address names; empty: none. */
+/** Causes before owners, those with the same reason together. `open`: the cause that the address names; empty: none. */
 export function Causes(props: {
   status: Facts;
-  nowMs: number;
+  rates: Rates | undefined;
   open: string | undefined;
   onOpen: (cause: string) => void;
 }) {
-  const { status, nowMs, onOpen } = props;
-  const { registry, causes, known } = status;
+  const { status, rates, onOpen } = props;
+  const { causes, known } = status;
   const [first] = causes;
   const open = props.open ?? (first && first.owners <= FEW ? first.id : '');
+  const groups = new Map<string, Cause[]>();
+  for (const cause of causes) groups.set(cause.code, [...(groups.get(cause.code) ?? []), cause]);
   return (
     <section aria-labelledby="causes-heading">
       <h2 id="causes-heading">Causes</h2>
+      <Slow status={status} rates={rates} />
       {causes.length === 0 && (
         <p class="empty">{known === 0 ? 'No owner has asked for a token yet.' : 'None: no owner fails.'}</p>
       )}
-      {causes.map((cause) => (
-        <CauseItem
-          key={cause.id}
-          cause={cause}
-          registry={registry}
-          isOpen={cause.id === open}
-          nowMs={nowMs}
-          onToggle={() => onOpen(cause.id === open ? '' : cause.id)}
-        />
+      {[...groups].map(([code, group]) => (
+        <Reason key={code} causes={group} status={status} open={open} onOpen={onOpen} />
       ))}
     </section>
+  );
+}
+
+/** Calls get their tokens, but late: nobody fails, unless callers give up. */
+function Slow({ status, rates }: { status: Facts; rates: Rates | undefined }) {
+  const { slowService: slow } = status;
+  const abandoned = rates?.abandoned ?? 0;
+  if (!slow && abandoned === 0) return null;
+  return (
+    <div class="cause warning">
+      <h3>{slow ? 'Slow token service' : 'Callers give up'}</h3>
+      <p>
+        {slow && `${slowWord(slow, status, timeWord)}: now about ${spanWord(slow.latencyMs)}. `}
+        {abandoned > 0 && `Callers give up ${rateWord(abandoned)} calls a second that have waited for over a second.`}
+      </p>
+    </div>
   );
 }
 
@@ -47,27 +61,56 @@ const SCOPES = {
   queue: '',
 } as const;
 
-function CauseItem(props: { cause: Cause; registry: string; isOpen: boolean; nowMs: number; onToggle: () => void }) {
-  const { cause, registry, isOpen, nowMs, onToggle } = props;
-  const { id, code, message, scope, sinceMs, owners, unserved, retryAtMs, probing, runbook } = cause;
-  const next = probing ? 'attempts are in flight' : `next attempt ${whenWord(retryAtMs, nowMs)}`;
-  const counts = `${plural(owners, 'owner')}, ${countWord(unserved)} without service`;
+/** One reason: what it means and what to do, once, and its causes by HTTP status. */
+function Reason(props: { causes: readonly Cause[]; status: Facts; open: string; onOpen: (cause: string) => void }) {
+  const { causes, status, open, onOpen } = props;
+  const [{ code, runbook }] = causes as [Cause];
+  const isOpen = causes.some(({ id }) => id === open);
   return (
-    <div class={unserved > 0 ? 'cause alarm' : 'cause'}>
+    <div class={causes.some(({ unserved }) => unserved > 0) ? 'cause alarm' : 'cause'}>
       <h3>
-        <button type="button" class="opener" aria-expanded={isOpen} aria-controls={`cause-${id}`} onClick={onToggle}>
-          <span aria-hidden="true">{isOpen ? '▾' : '▸'}</span> {sentence(causePhrase(cause))} <code>{code}</code>
-        </button>
+        {sentence(reasonWord(code))} <code>{code}</code>
       </h3>
-      <p>
-        <strong>{counts}</strong>, since {timeWord(sinceMs)}; {[SCOPES[scope], next].filter(Boolean).join('; ')}.
-      </p>
-      <p class="hint">
-        {sentence(message)}. {adviceWord(cause)} {runbook && <a href={runbook}>Runbook</a>}{' '}
-        <a href={hashWith({ cause: id })}>Link to this cause</a>
-      </p>
-      <div id={`cause-${id}`}>{isOpen && <CauseRows cause={cause} registry={registry} nowMs={nowMs} />}</div>
+      {isOpen && (
+        <p class="hint">
+          {adviceWord(causes[0] as Cause)} {runbook && <a href={runbook}>Runbook</a>}
+        </p>
+      )}
+      {causes.map((cause) => (
+        <CauseItem
+          key={cause.id}
+          cause={cause}
+          status={status}
+          isOpen={cause.id === open}
+          onToggle={() => onOpen(cause.id === open ? '' : cause.id)}
+        />
+      ))}
     </div>
+  );
+}
+
+function CauseItem(props: { cause: Cause; status: Facts; isOpen: boolean; onToggle: () => void }) {
+  const { cause, status, isOpen, onToggle } = props;
+  const { id, message, scope, sinceMs, owners, unserved } = cause;
+  const facts = [sinceWord(sinceMs, status, timeWord), SCOPES[scope], nextWord(cause, status, timeWord)];
+  return (
+    <>
+      <p>
+        <button type="button" class="opener" aria-expanded={isOpen} aria-controls={`cause-${id}`} onClick={onToggle}>
+          <span aria-hidden="true">{isOpen ? '▾' : '▸'}</span> {cause.status} {plural(owners, 'owner')},{' '}
+          {countWord(unserved)} without service
+        </button>
+        , {facts.filter(Boolean).join('; ')}. <a href={hashWith({ cause: id })}>Link to this cause</a>
+      </p>
+      <div id={`cause-${id}`}>
+        {isOpen && (
+          <>
+            <p class="hint">{sentence(message)}.</p>
+            <CauseRows cause={cause} registry={status.registry} nowMs={status.atMs} />
+          </>
+        )}
+      </div>
+    </>
   );
 }
 

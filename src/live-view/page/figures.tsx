@@ -1,126 +1,138 @@
-import { Figure } from '../../picture/parts.tsx';
-import { countWord, plural, spanWord, timeWord } from '../../picture/words.ts';
-import type { RegistryView } from '../frames.ts';
-import type { Facts } from '../status.ts';
-import type { Model } from './model.ts';
-import { whenWord } from './owners-table.tsx';
-
-type Tone = 'warning' | 'alarm' | undefined;
+import { Figure } from '../../page-engine/parts.tsx';
+import { countWord, plural, spanWord, timeWord } from '../../page-engine/words.ts';
+import type { PageOptions, Rates, RegistryView } from '../frames.ts';
+import { nextWord, paceWord, sinceWord } from '../sentence.ts';
+import { type Facts, isWide } from '../status.ts';
 
 /** The numbers behind the verdict. Trouble is loud, health is quiet. */
-export function Figures({ model, registry, nowMs }: { model: Model; registry: RegistryView; nowMs: number }) {
-  const { stats, status, fleet } = registry;
-  const rates = model.rates(registry.name);
-  const failing = rates && rates.refused + rates.timedOut;
-  const cacheHint = rates && rates.calls > 0 ? `${(rates.fromCache * 100).toFixed(1)}% from the cache` : 'none now';
-  const room = [stats.slow > 0 && `${stats.slow} slow`, `${countWord(stats.queued)} queued`];
+export function Figures({ registry, status, page }: { registry: RegistryView; status: Facts; page: PageOptions }) {
+  const { stats, rates } = registry;
+  const waiting = stats.waiting > 0 && `${plural(stats.waiting, 'call')} waiting`;
+  const fromCache = rates && (rates.calls > 0 ? `${(rates.fromCache * 100).toFixed(1)}% from the cache` : 'none now');
   return (
     <dl class="figures">
-      <Unserved status={status} />
       <Figure
-        word="Calls that fail"
-        value={rateWord(failing)}
-        unit="/s"
-        tone={failing ? 'alarm' : undefined}
-        hint={`${rateWord(rates?.refused)} refused, ${rateWord(rates?.timedOut)} by the queue; ${rateWord(rates?.late)} late`}
+        word="Owners that cannot be served"
+        value={countWord(status.unserved)}
+        tone={status.unserved > 0 ? 'alarm' : undefined}
+        hint={listWord([
+          `of ${countWord(status.known)}`,
+          status.waiting > 0 && `${countWord(status.waiting)} wait for a token`,
+        ])}
       />
-      <Service registry={registry} nowMs={nowMs} />
-      {status?.runway && <Runway status={status} nowMs={nowMs} />}
-      <Figure
-        word="Pace"
-        value={stats.pace ? rateWord(stats.pace.perSecond) : 'not limited'}
-        unit={stats.pace && '/s'}
-        tone={stats.pace?.reason === 'overload' ? 'warning' : undefined}
-        hint={
-          !stats.pace
-            ? 'no quota, no overload'
-            : stats.pace.reason === 'quota'
-              ? 'set: requestsPerSecond'
-              : 'learned from 429s and 503s'
-        }
-      />
-      {fleet && <Sharing fleet={fleet} />}
-      <Figure
-        word="Token requests"
-        value={rateWord(rates?.requests)}
-        unit="/s"
-        hint={
-          stats.latencyMs === undefined ? 'no token issued yet' : `a token takes about ${spanWord(stats.latencyMs)}`
-        }
-      />
-      <Figure word="Calls" value={rateWord(rates?.calls)} unit="/s" hint={cacheHint} />
-      <Figure
-        word="In flight"
-        value={countWord(stats.inFlight)}
-        unit={` of ${countWord(stats.concurrency)}`}
-        hint={[...room, stats.waiting > 0 && `${plural(stats.waiting, 'call')} waiting`].filter(Boolean).join(', ')}
-      />
+      <FailedCalls rates={rates} />
+      <Service status={status} />
+      <Figure word="Calls" value={rateWord(rates?.calls)} unit="/s" hint={listWord([fromCache, waiting])} />
+      <Requests registry={registry} status={status} />
+      <Sharing registry={registry} page={page} />
     </dl>
   );
 }
 
-function Unserved({ status }: { status: Facts | undefined }) {
-  const tone: Tone = status && status.unserved > 0 ? 'alarm' : undefined;
-  const waiting = status && status.waiting > 0 ? `; ${countWord(status.waiting)} wait for a token` : '';
+function FailedCalls({ rates }: { rates: Rates | undefined }) {
+  const { failed, abandoned = 0, late } = rates ?? {};
+  const sum = failed && failed.request + failed.refused + failed.queue;
   return (
     <Figure
-      word="Owners that cannot be served"
-      value={status ? countWord(status.unserved) : '–'}
-      tone={tone}
-      hint={status ? `of ${countWord(status.known)}${waiting}` : 'counting'}
+      word="Calls that fail"
+      value={rateWord(sum)}
+      unit="/s"
+      tone={sum ? 'alarm' : abandoned > 0 ? 'warning' : undefined}
+      hint={listWord([
+        `${rateWord(failed?.request)} with their request`,
+        `${rateWord(failed?.refused)} refused by a pause`,
+        `${rateWord(failed?.queue)} by the queue`,
+        `beside these ${rateWord(rates?.abandoned)} given up and ${rateWord(late)} late`,
+      ])}
     />
   );
 }
 
-const SERVICE = { works: 'works', partly: 'fails in part', fails: 'fails' } as const;
+const SERVICE = {
+  works: ['works', undefined],
+  slow: ['slow', 'warning'],
+  partly: ['fails in part', 'warning'],
+  fails: ['fails', 'alarm'],
+} as const;
 
-function Service({ registry: { stats, status }, nowMs }: { registry: RegistryView; nowMs: number }) {
-  const { client, endpoint } = stats.pauses;
-  const pause = client ?? endpoint;
-  const state = pause ? 'fails' : status?.service === 'partly' ? 'partly' : 'works';
-  const next = pause?.probing ? 'an attempt is in flight' : pause && `next attempt ${whenWord(pause.retryAtMs, nowMs)}`;
-  const hint = pause
-    ? `since ${timeWord(pause.sinceMs)}; ${plural(pause.failures, 'failure')} in a row; ${next}`
-    : 'circuit closed';
+function Service({ status }: { status: Facts }) {
+  const circuit = status.causes.find(isWide);
+  const [word, tone] = SERVICE[status.service];
+  const hint = circuit
+    ? [sinceWord(circuit.sinceMs, status, timeWord), nextWord(circuit, status, timeWord)]
+    : ['circuit closed'];
   return (
     <Figure
       word="Token service"
-      value={client ? 'refuses the client' : SERVICE[state]}
-      tone={({ works: undefined, partly: 'warning', fails: 'alarm' } as const)[state]}
-      hint={hint}
+      value={circuit?.scope === 'client' ? 'refuses the client' : word}
+      tone={tone}
+      hint={listWord(hint)}
     />
   );
 }
 
-function Runway({ status: { runway }, nowMs }: { status: Facts; nowMs: number }) {
-  const { firstAtMs, halfAtMs, owners } = runway as NonNullable<Facts['runway']>;
-  const half = halfAtMs === undefined ? '' : `; half of all by ${timeWord(halfAtMs)}`;
+function Requests({ registry: { stats, rates }, status: { pace } }: { registry: RegistryView; status: Facts }) {
   return (
     <Figure
-      word="Runway"
-      value={spanWord(Math.max(1_000, firstAtMs - nowMs))}
-      tone="warning"
-      hint={`${plural(owners, 'owner')} served from the cache, the first until ${timeWord(firstAtMs)}${half}`}
+      word="Token requests"
+      value={rateWord(rates?.requests)}
+      unit="/s"
+      tone={pace?.reason === 'overload' ? 'warning' : undefined}
+      hint={listWord([
+        pace && paceWord(pace),
+        `${countWord(stats.inFlight)} of ${countWord(stats.concurrency)} in flight`,
+        stats.slow > 0 && `${countWord(stats.slow)} slow`,
+        stats.queued > 0 && `${countWord(stats.queued)} queued`,
+        stats.latencyMs !== undefined && `a token takes about ${spanWord(stats.latencyMs)}`,
+      ])}
     />
   );
 }
 
-function Sharing({ fleet }: { fleet: NonNullable<RegistryView['fleet']> }) {
+const TROUBLES = {
+  timeout: 'Redis does not answer in time',
+  connection: 'no connection to Redis',
+  read_only: 'Redis is read-only',
+  full: 'Redis is full',
+  denied: 'Redis denies access',
+  refused: 'Redis refuses the command',
+  protocol_error: 'what answers is not Redis',
+} as const;
+
+function Sharing({ registry: { fleet, sharingOff }, page }: { registry: RegistryView; page: PageOptions }) {
+  if (!fleet) return null;
   const { sharing, replicas, shared, leader, fallback, mismatched } = fleet;
-  const others = mismatched > 0 ? `; ${plural(mismatched, 'replica')} with other keys cannot share` : '';
+  const { trouble, redisCode, sinceMs } = sharingOff ?? {};
+  const why = [trouble ? TROUBLES[trouble] : 'Redis is unavailable', redisCode && `(${redisCode})`];
+  const words = sharing
+    ? [`${shared} received`, `${leader} requested for all`, `${fallback} alone`]
+    : [
+        sinceMs === undefined ? 'since before this page was mounted' : `since ${timeWord(sinceMs)}`,
+        why.filter(Boolean).join(' '),
+        `this replica requests its own tokens (${fallback} so far)`,
+      ];
+  const others = mismatched > 0 && `${plural(mismatched, 'replica')} with other keys cannot share`;
   return (
     <Figure
       word="Sharing"
       value={sharing ? plural(replicas, 'replica') : 'off'}
       tone={!sharing || mismatched > 0 ? 'alarm' : undefined}
       hint={
-        sharing
-          ? `${shared} received, ${leader} requested for all, ${fallback} alone${others}`
-          : `Redis is unavailable: this replica requests its own tokens (${fallback} so far)`
+        <>
+          {listWord([...words, others])}
+          {!sharing && page.runbooksUrl !== undefined && (
+            <>
+              {'. '}
+              <a href={`${page.runbooksUrl}#ownertokenfleetnotsharing`}>Runbook</a>
+            </>
+          )}
+        </>
       }
     />
   );
 }
 
-const rateWord = (perSecond: number | undefined): string =>
+const listWord = (words: readonly (string | false | undefined)[]): string => words.filter(Boolean).join(', ');
+
+export const rateWord = (perSecond: number | undefined): string =>
   perSecond === undefined ? '–' : perSecond < 10 ? perSecond.toFixed(1) : countWord(Math.round(perSecond));

@@ -1,7 +1,7 @@
-import { Status, Table, TokenStatus } from '../../picture/parts.tsx';
-import { countWord, sentence, spanWord, timeWord } from '../../picture/words.ts';
+import { Status, Table, TokenStatus } from '../../page-engine/parts.tsx';
+import { countWord, sentence, spanWord, timeWord } from '../../page-engine/words.ts';
 import type { FoundOwner } from '../frames.ts';
-import { isOdd, visibleWord } from './labels.ts';
+import { isOdd, visibleWord } from '../labels.ts';
 import { hashWith } from './use-address.ts';
 
 /** Owners with what is known of each. On a phone the cells stand one below the other. */
@@ -69,7 +69,10 @@ const PHASES = {
   empty: 'none yet',
 } as const;
 
-function Token({ report: { phase, expiresAtMs, issuedAtMs, failure }, nowMs }: { report: FoundOwner; nowMs: number }) {
+function Token({ report, nowMs }: { report: FoundOwner; nowMs: number }) {
+  const { phase, expiresAtMs, issuedAtMs, failure, withoutService } = report;
+  if (expiresAtMs !== undefined && withoutService)
+    return <Status good={false}>rejected, and no newer one is issued</Status>;
   if (phase === 'fresh' || phase === 'refresh-due') {
     if (failure?.code === 'token_rejected') return <Status good={false}>rejected, but served</Status>;
     // Infinity is null in JSON.
@@ -81,8 +84,8 @@ function Token({ report: { phase, expiresAtMs, issuedAtMs, failure }, nowMs }: {
 
 const wholeSeconds = (ms: number) => spanWord(Math.max(1, Math.round(ms / 1000)) * 1000);
 
-export const agoWord = (atMs: number, nowMs: number): string => wholeSeconds(nowMs - atMs);
+const agoWord = (atMs: number, nowMs: number): string => wholeSeconds(nowMs - atMs);
 
 /** When a request may start: one starts with a call, not by itself. */
-export const whenWord = (atMs: number, nowMs: number): string =>
+const whenWord = (atMs: number, nowMs: number): string =>
   atMs <= nowMs ? 'with the next call' : `in ${wholeSeconds(atMs - nowMs)}, at ${timeWord(atMs)}`;

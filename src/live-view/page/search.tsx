@@ -1,25 +1,29 @@
 import { useEffect, useState } from 'preact/hooks';
-import { countWord } from '../../picture/words.ts';
+import type { Lane } from '../../page-engine/data.ts';
+import { countWord } from '../../page-engine/words.ts';
 import type { Found as FoundAnywhere, FoundOwner, Replica, Search } from '../frames.ts';
 import { search } from './connection.ts';
+import { lanesOf } from './model.ts';
 import { OwnersTable } from './owners-table.tsx';
 
-const TYPING_MS = 250;
+export const TYPING_MS = 250;
 const REFRESH_MS = 3_000;
 
 interface Found {
   readonly owners: readonly FoundOwner[];
   readonly total: number;
   readonly replica: FoundAnywhere['replica'];
+  /** In the window of the page. */
+  readonly lanes: readonly Lane[];
 }
 
 /** A text says what went wrong; undefined: there is no answer yet. */
-type Result = Found | string | undefined;
+export type Result = Found | string | undefined;
 
 async function ask(wanted: Search, registry: string): Promise<Result> {
   try {
-    const { owners, total, replica } = await search(wanted);
-    return { owners: owners[registry] ?? [], total: total[registry] ?? 0, replica };
+    const { owners, total, replica, lanes = [] } = await search(wanted);
+    return { owners: owners[registry] ?? [], total: total[registry] ?? 0, replica, lanes: lanesOf(lanes) };
   } catch (error) {
     return error instanceof Error ? error.message : 'The search failed.';
   }
@@ -53,15 +57,16 @@ export function useSearch(wanted: Search | undefined, registry: string, afterMs 
 export function Find(props: {
   registry: string;
   wanted: string;
+  /** What is found by that text. */
+  named: Result;
   onWant: (text: string) => void;
   accessKeys: boolean;
   replica: Replica | undefined;
   nowMs: number;
 }) {
-  const { registry, wanted, onWant, accessKeys, replica, nowMs } = props;
+  const { registry, wanted, named, onWant, accessKeys, replica, nowMs } = props;
   const [ofKey, setOfKey] = useState<Result>();
   const text = wanted.trim();
-  const named = useSearch(text === '' ? undefined : { text }, registry, TYPING_MS);
   const lookUp = (accessKey: string) => {
     onWant('');
     void ask({ accessKey }, registry).then(setOfKey);

@@ -1,16 +1,25 @@
 import { useState } from 'preact/hooks';
-import { countWord, plural, sentence, timeWord } from '../../picture/words.ts';
-import { sentenceOf, utcWord } from '../sentence.ts';
+import { countWord, plural, sentence, timeWord } from '../../page-engine/words.ts';
+import type { RegistryStats } from '../../registry/stats.ts';
+import { lapsedWord, sentenceOf, sinceWord, utcWord } from '../sentence.ts';
 import type { Cause, Facts } from '../status.ts';
 
 /** The most important in a sentence, above everything else. */
-export function Verdict({ status, dashboardUrl }: { status: Facts; dashboardUrl: string | undefined }) {
+export function Verdict(props: { status: Facts; stats: RegistryStats; dashboardUrl: string | undefined }) {
+  const { status, stats, dashboardUrl } = props;
+  const { lapsed } = stats.withoutService;
   const [first] = status.causes;
-  const look = status.unserved > 0 || status.service === 'fails' ? 'alarm' : status.causes.length > 0 ? 'warning' : '';
+  const look =
+    status.unserved > 0 || status.service === 'fails'
+      ? 'alarm'
+      : status.causes.length > 0 || status.slowService
+        ? 'warning'
+        : 'passed';
   return (
     <section class={`verdict ${look}`} aria-label="Verdict">
       <p class="sentence">{sentenceOf(status, timeWord)}</p>
       {first && <p class="todo">{adviceWord(first)}</p>}
+      {lapsed && <p class="hint">{lapsedWord(lapsed, status.atMs)}</p>}
       <p class="row">
         <Copy word="Copy as text" text={() => incidentText(status)} />
         <Copy word="Copy as JSON" text={() => JSON.stringify(status, null, 2)} />
@@ -31,7 +40,7 @@ function incidentText(status: Facts): string {
   const time = utcWord(status.atMs);
   const causes = status.causes.map(({ code, status: http, message, fault, todo, sinceMs, owners, unserved, runbook }) =>
     [
-      `- ${[code, http].filter(Boolean).join(' ')} since ${time(sinceMs)}: ${plural(owners, 'owner')}, ${countWord(unserved)} without service.`,
+      `- ${[code, http].filter(Boolean).join(' ')} ${sinceWord(sinceMs, status, time)}: ${plural(owners, 'owner')}, ${countWord(unserved)} without service.`,
       `${sentence(message)}. ${fault}. ${todo}.`,
       ...(runbook === undefined ? [] : [runbook]),
     ].join(' '),

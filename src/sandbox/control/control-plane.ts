@@ -94,8 +94,8 @@ export class ControlPlane {
     }
   }
 
-  #attach(res: ServerResponse, { state }: Stream): void {
-    if (!this.#feed.attach(res, state)) sendProblem(res, problem(503, 'too_many', 'too many pages are open'));
+  #attach(res: ServerResponse, stream: Stream): void {
+    if (!this.#feed.attach(res, stream)) sendProblem(res, problem(503, 'too_many', 'too many pages are open'));
   }
 
   #sendAsset(req: IncomingMessage, res: ServerResponse, path: string): void {

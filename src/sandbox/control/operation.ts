@@ -17,11 +17,14 @@ export class Status<Body = unknown> {
   }
 }
 
-/** The result of an operation that answers with an event stream. Its first event holds the state. */
+/** The result of an operation that answers with an event stream of states. */
 export class Stream {
+  /** The same for all readers that are sent the same. */
+  readonly key: string;
   readonly state: () => StateView;
 
-  constructor(state: () => StateView) {
+  constructor(key: string, state: () => StateView) {
+    this.key = key;
     this.state = state;
   }
 }

@@ -13,7 +13,7 @@ import { openapiDocument } from './openapi.ts';
 import { type Operation, operation, Status, Stream } from './operation.ts';
 import { previewOf } from './preview.ts';
 import * as shapes from './shapes.ts';
-import { credentialsView, PICTURE_QUERY, pictureView, stateView } from './state-view.ts';
+import { credentialsView, PICTURE_QUERY, stateView } from './state-view.ts';
 import { tryOnce } from './try-once.ts';
 import { appView, appViews, clockView, ownerViews } from './views.ts';
 
@@ -42,15 +42,9 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   ),
   followEvents: operation(
     'GET /api/events',
-    'Server-sent events named `update`: the state first, then what changes.',
+    'Server-sent events named `update`: the state, whenever it changes, at most four times a second. `picture.lanes` is left out where it has not changed.',
     { query: PICTURE_QUERY },
-    (context, { query }) => new Stream(() => stateView(context, query)),
-  ),
-  getPicture: operation(
-    'GET /api/picture',
-    'Lanes and timeline of a window that ends now or at `untilMs`: all lanes, or the worst 250.',
-    { query: PICTURE_QUERY, answer: shapes.PictureView },
-    ({ world }, { query }) => pictureView(world, query),
+    (context, { query }) => new Stream(JSON.stringify(query), () => stateView(context, query)),
   ),
   listFacts: operation(
     'GET /api/facts',

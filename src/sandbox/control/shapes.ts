@@ -5,7 +5,7 @@
  */
 
 import * as v from 'valibot';
-import type { Mark } from '../../picture/data.ts';
+import type { Mark, Second } from '../../page-engine/data.ts';
 import type { Fact as FactType } from '../state/facts.ts';
 import { ACTIVE_FAULT, FAULT_RULE, FAULT_WHEN } from '../state/fault-rules.ts';
 import type { Band as BandType } from '../state/history.ts';
@@ -18,7 +18,6 @@ import {
 import { PROFILE, PROFILE_CHANGES, SETTINGS } from '../state/profile.ts';
 import { SCENARIOS, type ScenarioView as ScenarioText } from '../state/scenarios.ts';
 import { boolean, count, maybe, number, object, oneOf, type Schema, string } from '../state/schema.ts';
-import type { TimelineSecond as TimelineSecondType } from '../state/timeline.ts';
 import type { ScenarioRun as ScenarioRunType, ScenarioVerdict as ScenarioVerdictType } from '../state/world.ts';
 
 export type { Outcome } from '../state/ledger-entry.ts';
@@ -120,10 +119,10 @@ export const Band: Schema<Band> = object({
   toMs: maybe(number),
 });
 
-export type TimelineSecond = TimelineSecondType;
+export type TimelineSecond = Second;
 export const TimelineSecond = listOf(count) as unknown as Schema<TimelineSecond>;
 
-/** `GET /api/picture`: lanes and time rail of a window that ends now or at `untilMs`. */
+/** Lanes and time rail of a window that ends now or at `untilMs`. */
 export const PictureView = object({
   windowMs: number,
   /** In the directory's order; the worst first where `matching` exceeds the limit. */
@@ -251,7 +250,7 @@ export const ScenarioView: Schema<ScenarioView> = object({
   verdict: maybe(ScenarioVerdict),
 });
 
-/** `GET /api/state`, and the first event of `GET /api/events`. */
+/** `GET /api/state`, and each `event: update` of `GET /api/events`. */
 export const StateView = object({
   /** Base URL of the token plane. */
   url: string,
@@ -262,30 +261,16 @@ export const StateView = object({
   /** The last requests, oldest first. Calls to /echo do not displace token requests. */
   requests: listOf(LedgerEntry),
   picture: PictureView,
+  /** Token requests of the last minute or the present window. */
+  recent: listOf(TimelineSecond),
+  /** Grows when owners, keys or scenarios have changed: fetch the shown ones again. */
+  ownersVersion: count,
   faults: listOf(ACTIVE_FAULT),
   profile: PROFILE,
   apps: listOf(AppView),
   scenario: maybe(ScenarioRun),
 });
 export type StateView = v.InferOutput<typeof StateView>;
-
-/** The only kind of event, `event: update`, at most ten a second. An absent member has not changed. */
-export type UpdateFrame = Pick<StateView, 'clock'> &
-  Partial<Pick<StateView, 'figures' | 'requests' | 'faults' | 'profile' | 'apps'>> &
-  Partial<Pick<PictureView, 'seconds' | 'bands'>> & {
-    // `requests` and `tokens` are those that are new or have changed, the newest 250 at most.
-    /** How many requests were left out of `requests`. */
-    requestsLeftOut?: number;
-    tokens?: TokenView[];
-    /** How many tokens were left out of `tokens`: fetch the picture again, or a revoked one looks valid. */
-    tokensLeftOut?: number;
-    /** Owners or access keys have changed: fetch the shown ones again. */
-    ownersChanged?: true;
-    /** `null`: no scenario is running any more. */
-    scenario?: ScenarioRun | null;
-    /** In the first event of a connection, and when everything may have changed, such as after a reset. */
-    state?: StateView;
-  };
 
 /** What `/openapi.json` refers to by name. */
 export const SHAPES = {

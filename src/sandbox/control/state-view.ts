@@ -44,11 +44,18 @@ export function stateView(context: ControlContext, query: PictureQuery = {}): St
     figures: figuresView(world),
     requests: lastRequests(world),
     picture: pictureView(world, query),
+    recent: recentSeconds(world, query),
+    ownersVersion: world.ownersVersion,
     faults: world.faults.list(),
     profile: world.profile,
     apps: appViews(world),
     ...(world.scenario && { scenario: world.scenario.run }),
   };
+}
+
+function recentSeconds({ ledger, clock }: World, { windowMs = 0, untilMs }: PictureQuery) {
+  const spanMs = Math.min(MAX_WINDOW_MS, Math.max(DEFAULT_WINDOW_MS, untilMs === undefined ? windowMs : 0));
+  return ledger.timeline.since(clock.now() - spanMs);
 }
 
 function lastRequests(world: World): LedgerEntry[] {
@@ -63,7 +70,7 @@ function lastRequests(world: World): LedgerEntry[] {
 }
 
 /** The lanes and the time rail of a window. */
-export function pictureView(world: World, query: PictureQuery): PictureView {
+function pictureView(world: World, query: PictureQuery): PictureView {
   const windowMs = Math.min(MAX_WINDOW_MS, Math.max(1000, query.windowMs ?? DEFAULT_WINDOW_MS));
   const nowMs = world.clock.now();
   const untilMs = query.untilMs ?? nowMs;

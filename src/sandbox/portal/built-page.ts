@@ -1,4 +1,4 @@
-/** A placeholder: in the package and in tests, `picture/bundle.ts` puts the built page in its place. */
+/** A placeholder: in the package and in tests, `page-engine/bundle.ts` puts the built page in its place. */
 
 export const script = "document.querySelector('#portal').textContent = 'The portal is not built: run npm run build.';";
 

@@ -3,6 +3,7 @@
  * secret, and nothing of a body, header or path that a client made up.
  */
 
+import { Timeline } from '../../page-engine/timeline.ts';
 import {
   FILTER,
   type LedgerEntry,
@@ -12,9 +13,9 @@ import {
   type Outcome,
   type SandboxLedger,
 } from './ledger-entry.ts';
+import { markOf } from './marks.ts';
 import { checked } from './schema.ts';
 import { matches, Tallies } from './tallies.ts';
-import { Timeline } from './timeline.ts';
 
 /** Follows the requests of a scenario as they begin and end. */
 export interface LedgerObserver {
@@ -25,6 +26,9 @@ export interface LedgerObserver {
 /** Requests that the portal draws are kept apart, so that calls to /echo cannot displace them. */
 const DRAWN_KEPT = 50_000;
 
+/** Four hours, the longest window of the portal. */
+const KEPT_SECONDS = 4 * 3600;
+
 /** The last requests in full, and exact counts of all of them. */
 export class Ledger implements SandboxLedger {
   readonly #entries: LedgerEntry[] = [];
@@ -32,7 +36,7 @@ export class Ledger implements SandboxLedger {
   #drawnCount = 0;
   readonly #capacity: number;
   readonly #tallies = new Tallies();
-  readonly timeline = new Timeline();
+  readonly timeline = new Timeline(KEPT_SECONDS);
   readonly #clock: { now(): number; monotonic(): number };
   #lastId = 0;
   #generation = 0;
@@ -149,7 +153,7 @@ export class Ledger implements SandboxLedger {
 
   #count(entry: LedgerEntry, by: 1 | -1): void {
     this.#tallies.count(entry, by);
-    this.timeline.count(entry, by);
+    if (entry.kind === 'token') this.timeline.count(entry.atMs, markOf(entry), by);
   }
 }
 

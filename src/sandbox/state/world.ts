@@ -75,6 +75,8 @@ export interface World {
   /** Token answers sent so far. */
   answers: number;
   scenario: RunningScenario | undefined;
+  /** Grows when owners, keys or scenarios have changed. */
+  ownersVersion: number;
   /** By name of the scenario. */
   readonly verdicts: Map<string, ScenarioVerdict>;
   /** What a reset restores. */

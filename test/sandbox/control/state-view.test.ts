@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import type { CredentialsView, PictureView, StateView } from '../../../src/sandbox/control/shapes.ts';
+import type { CredentialsView, StateView } from '../../../src/sandbox/control/shapes.ts';
 import { type Sandbox, startSandbox } from '../../../src/sandbox/index.ts';
 import { askToken } from '../client.ts';
 
@@ -27,7 +27,7 @@ async function threeMinutes(): Promise<number> {
 it('a picture of the past has the marks, tokens, seconds and requests of its window alone', async () => {
   const startMs = await threeMinutes();
   const until = startMs + 90_000;
-  const picture = await get<PictureView>(`/api/picture?windowMs=60000&untilMs=${until}`);
+  const picture = (await get<StateView>(`/api/state?windowMs=60000&untilMs=${until}`)).picture;
   expect(picture.lanes.map(({ marks }) => marks)).toEqual([[], [[2, startMs + 60_000, 0]], []]);
   expect(picture.lanes.map(({ tokens }) => tokens.length)).toEqual([1, 1, 0]);
   expect(picture.seconds.map(([second]) => second)).toEqual([Math.floor((startMs + 60_000) / 1000)]);
@@ -36,13 +36,13 @@ it('a picture of the past has the marks, tokens, seconds and requests of its win
 
 it('a picture of the past has the requests that are named, in or outside its window, and none that is unknown', async () => {
   const startMs = await threeMinutes();
-  const picture = await get<PictureView>(`/api/picture?windowMs=1000&untilMs=${startMs}&requests=3,1,99,x`);
+  const picture = (await get<StateView>(`/api/state?windowMs=1000&untilMs=${startMs}&requests=3,1,99,x`)).picture;
   expect(picture.requests?.map(({ id }) => id)).toEqual([1, 3]);
 });
 
 it('a picture of the present has no requests of its own', async () => {
   await threeMinutes();
-  expect(await get('/api/picture')).not.toHaveProperty('requests');
+  expect((await get<StateView>('/api/state')).picture).not.toHaveProperty('requests');
 });
 
 it('the figures count the owners that a token was requested for, served or not', async () => {

@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import { expect, it } from 'vitest';
-import { bundlePage, PORTAL } from '../../../src/picture/bundle.ts';
+import { bundlePage, PORTAL } from '../../../src/page-engine/bundle.ts';
 import { startSandbox } from '../../../src/sandbox/index.ts';
 import { PORTAL_ASSETS } from '../../../src/sandbox/portal/assets.ts';
 import { call } from '../client.ts';

@@ -1,9 +1,11 @@
 import type { ComponentType } from 'preact';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { useSnapshot } from '../../../page-engine/hooks.ts';
+import { ConnectionStatus, STATUS_WORDS } from '../../../page-engine/parts.tsx';
 import { addressOf } from './address.ts';
 import { Apps } from './apps.tsx';
 import { ClockPanel } from './clock-panel.tsx';
-import { type Connection, ConnectionContext, type Snapshot } from './connection.ts';
+import { ConnectionContext, type PortalConnection } from './connection.ts';
 import { Faults } from './faults.tsx';
 import { useKeptFocus } from './kept-focus.ts';
 import { Live } from './live.tsx';
@@ -28,16 +30,11 @@ const SCREENS: readonly (readonly [path: string, title: string, screen: Screen])
 /** Long enough to read two lines. */
 const SAID_MS = 8000;
 
-const STATUS_WORDS = { connecting: 'Connecting', live: 'Connected', lost: 'Connection lost, trying again' } as const;
-
-export function App({ connection }: { connection: Connection }) {
+export function App({ connection }: { connection: PortalConnection }) {
   const { model, status, problem } = useSnapshot(connection);
   const [said, say] = useSaying();
   const [path, title, Screen] = useScreen();
   useKeptFocus();
-  useEffect(() => {
-    document.documentElement.dataset.connection = status;
-  }, [status]);
   return (
     <ConnectionContext.Provider value={connection}>
       <Say.Provider value={say}>
@@ -57,9 +54,7 @@ export function App({ connection }: { connection: Connection }) {
               ))}
             </ul>
           </nav>
-          <p class={status === 'lost' ? 'connection lost' : 'connection'}>
-            <span aria-hidden="true">{status === 'live' ? '●' : '○'}</span> {STATUS_WORDS[status]}
-          </p>
+          <ConnectionStatus status={status} />
         </header>
         <p class="said" role="status">
           {said}
@@ -89,12 +84,6 @@ function useSaying(): [said: string, say: (text: string) => void] {
     }, 50);
   }, []);
   return [said, say];
-}
-
-function useSnapshot(connection: Connection): Snapshot {
-  const [snapshot, setSnapshot] = useState(connection.snapshot);
-  useEffect(() => connection.subscribe(setSnapshot), [connection]);
-  return snapshot;
 }
 
 const screenAt = (hash: string) => SCREENS.find(([path]) => addressOf(hash).screen === path) ?? SCREENS[0];

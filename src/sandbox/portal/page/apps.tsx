@@ -1,9 +1,11 @@
-import { Status, Table } from '../../../picture/parts.tsx';
-import { spanWord } from '../../../picture/words.ts';
+import { useTick } from '../../../page-engine/hooks.ts';
+import { timeOf } from '../../../page-engine/page-clock.ts';
+import { Status, Table } from '../../../page-engine/parts.tsx';
+import { spanWord } from '../../../page-engine/words.ts';
 import type { AppView } from '../../control/shapes.ts';
 import { ask } from './api.ts';
-import { type Model, timeOf } from './model.ts';
-import { Action, OneField, Toggle, useTick } from './parts.tsx';
+import type { Model } from './model.ts';
+import { Action, OneField, Toggle } from './parts.tsx';
 
 /** The integration apps and their credentials. */
 export function Apps({ model }: { model: Model }) {

@@ -1,7 +1,9 @@
-import { spanWord, timeWord } from '../../../picture/words.ts';
+import { useTick } from '../../../page-engine/hooks.ts';
+import { timeOf } from '../../../page-engine/page-clock.ts';
+import { spanWord, timeWord } from '../../../page-engine/words.ts';
 import { send } from './api.ts';
-import { type Model, timeOf } from './model.ts';
-import { Action, useTick } from './parts.tsx';
+import type { Model } from './model.ts';
+import { Action } from './parts.tsx';
 
 const STEPS_MS = [60_000, 600_000, 3_600_000];
 

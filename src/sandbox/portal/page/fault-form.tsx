@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import { Choice } from '../../../page-engine/parts.tsx';
 import type { AppView } from '../../control/shapes.ts';
 import { FAULT_KIND_NAMES, FAULT_KINDS } from '../../state/fault-kinds.ts';
 import type { FaultRule } from '../../state/fault-rules.ts';
@@ -14,7 +15,7 @@ import {
   WHEN_FIELDS,
   WHEN_WORDS,
 } from './fault-rule.ts';
-import { Action, Choice, Section, TextField, useAction } from './parts.tsx';
+import { Action, Section, TextField, useAction } from './parts.tsx';
 import { Preview, usePreview } from './preview.tsx';
 
 const KINDS = FAULT_KIND_NAMES.map((kind) => [kind, FAULT_KINDS[kind].word] as const);

@@ -1,9 +1,11 @@
-import { Table } from '../../../picture/parts.tsx';
-import { countWord } from '../../../picture/words.ts';
+import { useTick } from '../../../page-engine/hooks.ts';
+import { timeOf } from '../../../page-engine/page-clock.ts';
+import { Table } from '../../../page-engine/parts.tsx';
+import { countWord } from '../../../page-engine/words.ts';
 import { send } from './api.ts';
 import { FaultForm } from './fault-form.tsx';
-import { type Model, timeOf } from './model.ts';
-import { Action, Section, useTick } from './parts.tsx';
+import type { Model } from './model.ts';
+import { Action, Section } from './parts.tsx';
 import { faultWord, isActive, leftWord, targetWord, whenWord } from './words.ts';
 
 /** The fault rules, and the form for another. */

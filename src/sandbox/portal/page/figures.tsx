@@ -1,14 +1,16 @@
-import { Figure } from '../../../picture/parts.tsx';
+import { useTick } from '../../../page-engine/hooks.ts';
+import { timeOf } from '../../../page-engine/page-clock.ts';
+import { Figure } from '../../../page-engine/parts.tsx';
 import { send } from './api.ts';
 import { headlineOf } from './headline.ts';
-import { type Model, timeOf } from './model.ts';
-import { Action, useTick } from './parts.tsx';
+import type { Model } from './model.ts';
+import { Action } from './parts.tsx';
 import { faultWord, isActive, leftWord, targetWord } from './words.ts';
 
 /** Request rate, success, owners covered and wasted requests, from the server's exact counts. */
 export function Figures({ model, windowMs }: { model: Model; windowMs: number }) {
   const nowMs = timeOf(model, useTick(500));
-  const { figures, seconds, clock } = model;
+  const { figures, recent: seconds, clock } = model;
   const active = model.faults.filter((rule) => isActive(rule, nowMs));
   const faulty = active.some(({ target }) => target.path !== 'echo');
   const headline = headlineOf({ figures, seconds, faulty, frozen: clock.frozen, windowMs, nowMs });

@@ -1,7 +1,7 @@
 /** What the figures of the Live screen say. Pure. */
 
-import { countsBetween, hasFailed, MARK_KINDS, type Seconds } from '../../../picture/data.ts';
-import { countWord, plural, spanWord } from '../../../picture/words.ts';
+import { countsBetween, hasFailed, MARK_KINDS, type Seconds } from '../../../page-engine/data.ts';
+import { countWord, plural, spanWord } from '../../../page-engine/words.ts';
 import type { FiguresView } from '../../control/shapes.ts';
 
 export type Tone = 'warning' | 'alarm' | undefined;

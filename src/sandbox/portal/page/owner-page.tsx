@@ -1,14 +1,16 @@
 import { useEffect, useState } from 'preact/hooks';
-import { Status, Table, TokenStatus } from '../../../picture/parts.tsx';
-import { Picture } from '../../../picture/picture.tsx';
-import type { Span } from '../../../picture/time-rail.tsx';
-import { countWord, plural } from '../../../picture/words.ts';
+import { useTick } from '../../../page-engine/hooks.ts';
+import { standsStill, timeOf } from '../../../page-engine/page-clock.ts';
+import { Status, Table, TokenStatus } from '../../../page-engine/parts.tsx';
+import { Picture } from '../../../page-engine/picture.tsx';
+import type { Span } from '../../../page-engine/time-rail.tsx';
+import { countWord, plural } from '../../../page-engine/words.ts';
 import type { AccessKeyView, CredentialsView, LedgerEntry, OwnerView } from '../../control/shapes.ts';
 import { hashOf, useSelected } from './address.ts';
 import { ask, send, tellFailure } from './api.ts';
 import { useTry } from './connect-panel.tsx';
-import { type Model, merged, secondsOf, standsStill, timeOf } from './model.ts';
-import { Action, CopyButton, Facts, Toggle, useFetched, useTick } from './parts.tsx';
+import { type Model, secondsOf } from './model.ts';
+import { Action, CopyButton, Facts, Toggle, useFetched } from './parts.tsx';
 import { Requests } from './requests.tsx';
 
 const REFRESH_MS = 3000;
@@ -35,9 +37,11 @@ export function OwnerPage({ id, model }: { id: string; model: Model }) {
       setProblem(tellFailure(error)),
     );
   }, [id, refresh, model.ownersVersion]);
-  const lane = model.lanes.get(id);
+  const lane = model.lanes.find((each) => each.id === id);
   const news = model.requests.filter(({ owner: of }) => of === id);
-  const requests = merged(known, news, (entry) => entry.id);
+  const requests = [...new Map([...known, ...news].map((entry) => [entry.id, entry])).values()].sort(
+    (a, b) => a.id - b.id,
+  );
   return (
     <>
       <p>

@@ -1,13 +1,15 @@
 import { useContext, useEffect } from 'preact/hooks';
-import { Status, Table, TokenStatus } from '../../../picture/parts.tsx';
-import { countWord, plural } from '../../../picture/words.ts';
+import { useTick } from '../../../page-engine/hooks.ts';
+import { timeOf } from '../../../page-engine/page-clock.ts';
+import { Status, Table, TokenStatus } from '../../../page-engine/parts.tsx';
+import { countWord, plural } from '../../../page-engine/words.ts';
 import type { OwnerView } from '../../control/shapes.ts';
 import { hashOf, useAddress } from './address.ts';
 import { ask } from './api.ts';
 import { ConnectionContext } from './connection.ts';
-import { type Model, timeOf } from './model.ts';
+import type { Model } from './model.ts';
 import { OwnerPage, WINDOW_MS } from './owner-page.tsx';
-import { OneField, Search, Section, useFetched, useTick } from './parts.tsx';
+import { OneField, Search, Section, useFetched } from './parts.tsx';
 
 const SHOWN = 300;
 

@@ -2,7 +2,8 @@
 
 import { type ComponentChildren, createContext } from 'preact';
 import { useContext, useEffect, useId, useRef, useState } from 'preact/hooks';
-import { sentence } from '../../../picture/words.ts';
+import { Field } from '../../../page-engine/parts.tsx';
+import { sentence } from '../../../page-engine/words.ts';
 import { setParams } from './address.ts';
 import { ask, Refused, send, tellFailure } from './api.ts';
 
@@ -97,26 +98,6 @@ export function Search({ label, text }: { label: string; text: string }) {
   );
 }
 
-export function Field(props: {
-  label: string;
-  /** What is wrong with the value. */
-  problem?: string | undefined;
-  children: (id: string) => ComponentChildren;
-}) {
-  const id = useId();
-  return (
-    <div class="field">
-      <label for={id}>{props.label}</label>
-      {props.children(id)}
-      {props.problem && (
-        <p class="problem" id={`${id}-problem`}>
-          {props.problem}
-        </p>
-      )}
-    </div>
-  );
-}
-
 /** A field for a line of text. `onInput`: at each key; `onChange`: on Enter or when it loses the focus. */
 export function TextField(props: {
   label: string;
@@ -176,28 +157,6 @@ export function OneField(props: {
   );
 }
 
-export function Choice<T extends string>(props: {
-  label: string;
-  value: T;
-  options: readonly (readonly [value: T, word: string])[];
-  onChange: (value: T) => void;
-}) {
-  const { label, value, options, onChange } = props;
-  return (
-    <Field label={label}>
-      {(id) => (
-        <select id={id} value={value} onChange={(event) => onChange(event.currentTarget.value as T)}>
-          {options.map(([option, word]) => (
-            <option key={option} value={option}>
-              {word}
-            </option>
-          ))}
-        </select>
-      )}
-    </Field>
-  );
-}
-
 /** Shows the choice at once; the server confirms it later. */
 export function Check(props: { label: string; checked: boolean; onChange: (checked: boolean) => void }) {
   const [checked, setChecked] = useState(props.checked);
@@ -231,16 +190,6 @@ export function CopyButton({ text, children }: { text: () => Promise<string> | s
       {children}
     </Action>
   );
-}
-
-/** The page's own clock, updated at an interval. */
-export function useTick(everyMs: number): number {
-  const [nowMs, setNowMs] = useState(() => performance.now());
-  useEffect(() => {
-    const timer = setInterval(() => setNowMs(performance.now()), everyMs);
-    return () => clearInterval(timer);
-  }, [everyMs]);
-  return nowMs;
 }
 
 /** What the control plane answers, fetched again whenever `again` changes. Without an answer, the last one remains. */

@@ -1,14 +1,14 @@
 import type { ComponentChildren } from 'preact';
 import { useContext, useEffect, useState } from 'preact/hooks';
-import { Mark, Scroll, Table } from '../../../picture/parts.tsx';
-import { clockWord, spanWord, timeWord } from '../../../picture/words.ts';
+import { Choice, Mark, Scroll, Table } from '../../../page-engine/parts.tsx';
+import { clockWord, spanWord, timeWord } from '../../../page-engine/words.ts';
 import type { CredentialsView, LedgerEntry } from '../../control/shapes.ts';
 import { hasFailed, markOf } from '../../state/marks.ts';
 import { setParams, useAddress, useSelected } from './address.ts';
 import { ask, tellFailure } from './api.ts';
 import { useTry } from './connect-panel.tsx';
 import { curlOf } from './curl.ts';
-import { Action, Check, Choice, CopyButton, Detail, Facts, Say, Section } from './parts.tsx';
+import { Action, Check, CopyButton, Detail, Facts, Say, Section } from './parts.tsx';
 import { faultKindWord, outcomeWord, ownerWord, whyWord } from './words.ts';
 
 const SHOWN = 40;

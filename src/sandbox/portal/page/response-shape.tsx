@@ -1,11 +1,11 @@
 import { useContext } from 'preact/hooks';
-import { Table } from '../../../picture/parts.tsx';
+import { Choice, Table } from '../../../page-engine/parts.tsx';
 import type { Fact } from '../../state/facts.ts';
 import { ODD, type OddShape, type Profile, type ProfileChanges, SETTINGS } from '../../state/profile.ts';
 import { fieldOf, type Schema } from '../../state/schema.ts';
 import { ask, tellFailure } from './api.ts';
 import type { Model } from './model.ts';
-import { Check, Choice, Say, Section, TextField, useFetched } from './parts.tsx';
+import { Check, Say, Section, TextField, useFetched } from './parts.tsx';
 import { Preview, usePreview } from './preview.tsx';
 
 /** Everything that the service's documentation leaves open, each as a setting. */

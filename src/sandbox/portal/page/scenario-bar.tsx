@@ -1,9 +1,11 @@
 import { useState } from 'preact/hooks';
-import { spanWord } from '../../../picture/words.ts';
+import { useTick } from '../../../page-engine/hooks.ts';
+import { timeOf } from '../../../page-engine/page-clock.ts';
+import { spanWord } from '../../../page-engine/words.ts';
 import type { ScenarioRun, ScenarioView } from '../../control/shapes.ts';
 import { ask, send } from './api.ts';
-import { type Model, timeOf } from './model.ts';
-import { Action, Section, useFetched, useTick } from './parts.tsx';
+import type { Model } from './model.ts';
+import { Action, Section, useFetched } from './parts.tsx';
 import { VerdictCard } from './verdict.tsx';
 
 /** The scenarios with their last verdicts, fetched again when a run has started or ended, or both since. */

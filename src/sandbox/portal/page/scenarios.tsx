@@ -1,4 +1,4 @@
-import { timeWord } from '../../../picture/words.ts';
+import { timeWord } from '../../../page-engine/words.ts';
 import type { Model } from './model.ts';
 import { Action } from './parts.tsx';
 import { Running, start, useScenarios } from './scenario-bar.tsx';

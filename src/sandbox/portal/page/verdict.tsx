@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { plural } from '../../../picture/words.ts';
+import { plural } from '../../../page-engine/words.ts';
 import type { ScenarioVerdict } from '../../control/shapes.ts';
 import { hashOf } from './address.ts';
 

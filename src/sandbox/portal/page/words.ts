@@ -1,6 +1,6 @@
 /** The sandbox's requests and faults in words. */
 
-import { countWord, sentence, spanWord } from '../../../picture/words.ts';
+import { countWord, sentence, spanWord } from '../../../page-engine/words.ts';
 import type { LedgerEntry, Outcome } from '../../control/shapes.ts';
 import { FAULT_KINDS, type FaultEffect, type FaultKind, faultMembers } from '../../state/fault-kinds.ts';
 import type { ActiveFault, FaultTarget, FaultWhen } from '../../state/fault-rules.ts';

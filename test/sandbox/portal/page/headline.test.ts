@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Second } from '../../../../src/picture/data.ts';
+import type { Second } from '../../../../src/page-engine/data.ts';
 import { type Facts, headlineOf } from '../../../../src/sandbox/portal/page/headline.ts';
 
 const NOW_MS = 1_700_000_000_000;

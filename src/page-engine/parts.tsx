@@ -1,4 +1,6 @@
 import type { ComponentChildren } from 'preact';
+import { useId } from 'preact/hooks';
+import type { Status as ConnectionState } from './connection.ts';
 import { MARK_KINDS, type MarkKind } from './data.ts';
 import { shapeAt } from './layout.ts';
 import { MARK_WORDS, spanWord } from './words.ts';
@@ -97,7 +99,7 @@ export function Figure(props: {
   value: string;
   unit?: string | undefined;
   tone?: 'warning' | 'alarm' | undefined;
-  hint: string;
+  hint: ComponentChildren;
 }) {
   const { word, value, unit, tone, hint } = props;
   return (
@@ -148,4 +150,62 @@ export function ShownAs({ table, onChange }: { table: boolean; onChange: (table:
   ] as const;
   const value = table ? 'table' : 'picture';
   return <Switch legend="Show as" value={value} options={options} onChange={(to) => onChange(to === 'table')} />;
+}
+
+export function Field(props: {
+  label: string;
+  /** What is wrong with the value. */
+  problem?: string | undefined;
+  children: (id: string) => ComponentChildren;
+}) {
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{props.label}</label>
+      {props.children(id)}
+      {props.problem && (
+        <p class="problem" id={`${id}-problem`}>
+          {props.problem}
+        </p>
+      )}
+    </div>
+  );
+}
+
+export function Choice<T extends string>(props: {
+  label: string;
+  value: T;
+  options: readonly (readonly [value: T, word: string])[];
+  onChange: (value: T) => void;
+}) {
+  const { label, value, options, onChange } = props;
+  return (
+    <Field label={label}>
+      {(id) => (
+        <select id={id} value={value} onChange={(event) => onChange(event.currentTarget.value as T)}>
+          {options.map(([option, word]) => (
+            <option key={option} value={option}>
+              {word}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
+  );
+}
+
+export const STATUS_WORDS: Readonly<Record<ConnectionState, string>> = {
+  connecting: 'Connecting',
+  live: 'Connected',
+  silent: 'No data yet. A proxy probably buffers the stream: see “Behind a proxy” in the docs',
+  lost: 'Connection lost, trying again',
+  refused: 'You may no longer see this page: sign in again',
+};
+
+export function ConnectionStatus({ status }: { status: ConnectionState }) {
+  return (
+    <p class={status === 'live' || status === 'connecting' ? 'connection' : 'connection lost'}>
+      <span aria-hidden="true">{status === 'live' ? '●' : '○'}</span> {STATUS_WORDS[status]}
+    </p>
+  );
 }

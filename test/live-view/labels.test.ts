@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { isOdd, visibleWord } from '../../../src/live-view/page/labels.ts';
+import { isOdd, visibleWord } from '../../src/live-view/labels.ts';
 
 it.each([
   ['Müller & Söhne', false, 'Müller & Söhne'],

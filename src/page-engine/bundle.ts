@@ -25,7 +25,7 @@ export const PORTAL: PageFiles = {
   placeholder: 'sandbox/portal/built-page.ts',
   script: 'sandbox/portal/page/main.tsx',
   styles: [
-    ...['sandbox/portal/page/styles/base.css', 'sandbox/portal/page/styles/controls.css', 'picture/picture.css'],
+    ...['sandbox/portal/page/styles/base.css', 'sandbox/portal/page/styles/controls.css', 'page-engine/picture.css'],
     ...['sandbox/portal/page/styles/live.css', 'sandbox/portal/page/styles/screens.css'],
   ],
 };
@@ -50,7 +50,7 @@ export async function bundlePage(files: PageFiles, onlyBundle: readonly string[]
   const build = await rolldown({
     input: source(files.script),
     platform: 'browser',
-    tsconfig: source('picture/tsconfig.json'),
+    tsconfig: source('page-engine/tsconfig.json'),
     treeshake: { moduleSideEffects: false },
     plugins: [
       licensePlugin({

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { plural, spanWord } from '../../src/picture/words.ts';
+import { plural, spanWord } from '../../src/page-engine/words.ts';
 
 describe('in words', () => {
   it.each([

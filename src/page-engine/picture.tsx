@@ -30,6 +30,7 @@ export function Picture(props: PictureProps) {
   const layout = () => layoutOf(lanes.length, { width, windowMs, nowMs: props.nowMs() });
   const now = layout();
   const height = heightOf(now, lanes.length);
+  const every = labelEvery(now.pitch, NAME_PX);
   const draw = (surface: Surface, canvas: HTMLCanvasElement) => {
     const { top } = canvas.getBoundingClientRect();
     const at = layout();
@@ -48,7 +49,7 @@ export function Picture(props: PictureProps) {
     <>
       <TimeRail {...props} layout={layout} />
       <div class="picture">
-        <LaneNames {...props} layout={now} />
+        <LaneNames {...props} layout={now} every={every} />
         {/* biome-ignore lint/a11y/noStaticElementInteractions: a list of requests offers the same by keyboard */}
         {/* biome-ignore lint/a11y/useKeyWithClickEvents: a list of requests offers the same by keyboard */}
         <div
@@ -65,6 +66,7 @@ export function Picture(props: PictureProps) {
           {hovered && <Tip found={hovered} lane={lanes[hovered.row]} layout={now} />}
         </div>
       </div>
+      {every > 1 && lanes.length > 1 && <p class="hint">One lane in {every} is named. The table names all.</p>}
     </>
   );
 }
@@ -84,9 +86,8 @@ function labelOf(lanes: readonly Lane[], { nowMs, windowMs }: Layout): string {
 /** The height of a name. */
 const NAME_PX = 15;
 
-function LaneNames(props: { layout: Layout } & Pick<PictureProps, 'lanes' | 'hrefOf' | 'onName'>) {
-  const { lanes, layout, hrefOf, onName } = props;
-  const every = labelEvery(layout.pitch, NAME_PX);
+function LaneNames(props: { layout: Layout; every: number } & Pick<PictureProps, 'lanes' | 'hrefOf' | 'onName'>) {
+  const { lanes, layout, every, hrefOf, onName } = props;
   return (
     <div class="names" aria-hidden="true">
       {lanes.map(({ id, name }, row) =>
@@ -100,12 +101,35 @@ function LaneNames(props: { layout: Layout } & Pick<PictureProps, 'lanes' | 'hre
             title={`${id} ${name}`}
             style={{ top: `${laneY(layout, row) + layout.barY - NAME_PX / 2}px` }}
           >
-            <span class="wide">{name}</span>
-            <span class="narrow">{id || name}</span>
+            {id === '' || id === name ? (
+              <CutName name={name} />
+            ) : (
+              <>
+                <span class="wide">
+                  <CutName name={name} />
+                </span>
+                <span class="narrow">
+                  <CutName name={id} />
+                </span>
+              </>
+            )}
           </a>
         ) : null,
       )}
     </div>
+  );
+}
+
+/** How much of the end of a name always shows: names of one kind differ there. */
+const NAME_END = 12;
+
+/** A name that is cut in its middle where there is no room for it. */
+function CutName({ name }: { name: string }) {
+  return (
+    <span class="cut-name">
+      <span>{name.slice(0, -NAME_END)}</span>
+      <span>{name.slice(-NAME_END)}</span>
+    </span>
   );
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Band, type Bar, MARK_KINDS, type Mark, type Second } from '../../src/picture/data.ts';
+import { type Band, type Bar, MARK_KINDS, type Mark, type Second } from '../../src/page-engine/data.ts';
 import {
   bandSpan,
   columnAt,
@@ -18,7 +18,7 @@ import {
   ticksOf,
   timeAt,
   xOf,
-} from '../../src/picture/layout.ts';
+} from '../../src/page-engine/layout.ts';
 
 const NOW_MS = 1_700_000_040_000;
 const layout = (lanes = 5): Layout => layoutOf(lanes, { width: 1000, windowMs: 60_000, nowMs: NOW_MS });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Bar, countsBetween, liveBar, type Second } from '../../src/picture/data.ts';
+import { type Bar, countsBetween, liveBar, type Second } from '../../src/page-engine/data.ts';
 
 it('a span counts the seconds that begin in it, so that adjacent spans count each second once', () => {
   const seconds = new Map<number, Second>([9, 10, 11, 12].map((second) => [second, [second, 100]]));

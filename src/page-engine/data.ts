@@ -45,6 +45,16 @@ export interface Band {
   readonly toMs?: number;
 }
 
+/** What a page shows of the requests. If the lanes are fewer than `matching`, they are the worst. */
+export interface PictureData {
+  readonly lanes: readonly Lane[];
+  readonly matching: number;
+  readonly seconds: Seconds;
+  readonly bands: readonly Band[];
+}
+
+export const bySecond = (seconds: readonly Second[]): Seconds => new Map(seconds.map((second) => [second[0], second]));
+
 /** Requests that began in `fromMs <= t < toMs`, by {@link MARK_KINDS}: the seconds that begin in the span count whole. */
 export function countsBetween(seconds: Seconds, fromMs: number, toMs: number): number[] {
   const counts = MARK_KINDS.map(() => 0);

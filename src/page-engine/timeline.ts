@@ -1,20 +1,17 @@
-import { MARK_KINDS } from '../../picture/data.ts';
-import type { LedgerEntry } from './ledger-entry.ts';
-import { markOf } from './marks.ts';
+import { MARK_KINDS, type MarkKind, type Second } from './data.ts';
 
-/** A second of the sandbox's clock (epoch seconds), and the token requests that began in it, by `MARK_KINDS`. */
-export type TimelineSecond = readonly [second: number, ...counts: number[]];
-
-/** Four hours, the longest window of the portal. */
-const KEPT_SECONDS = 4 * 3600;
-
-/** Token requests by second and mark. Exact for every request, however many the ledger keeps in full. */
+/** Requests by second and mark. Exact for every request, however many are kept in full. */
 export class Timeline {
   readonly #seconds = new Map<number, number[]>();
+  readonly #kept: number;
 
-  count(entry: Readonly<LedgerEntry>, by: 1 | -1): void {
-    if (entry.kind !== 'token') return;
-    const second = secondOf(entry.atMs);
+  /** @param kept how many seconds are kept. */
+  constructor(kept: number) {
+    this.#kept = kept;
+  }
+
+  count(atMs: number, kind: MarkKind, by: 1 | -1): void {
+    const second = secondOf(atMs);
     let counts = this.#seconds.get(second);
     if (!counts) {
       // A request that ends long after it began may have lost its second.
@@ -23,16 +20,16 @@ export class Timeline {
       this.#seconds.set(second, counts);
       this.#dropOldest();
     }
-    const index = MARK_KINDS.indexOf(markOf(entry));
+    const index = MARK_KINDS.indexOf(kind);
     counts[index] = (counts[index] ?? 0) + by;
   }
 
-  at(second: number): TimelineSecond {
+  at(second: number): Second {
     return [second, ...(this.#seconds.get(second) ?? MARK_KINDS.map(() => 0))];
   }
 
   /** The seconds from a time on that had requests, oldest first. */
-  since(fromMs: number): TimelineSecond[] {
+  since(fromMs: number): Second[] {
     const from = secondOf(fromMs);
     return [...this.#seconds.keys()].filter((second) => second >= from).map((second) => this.at(second));
   }
@@ -42,7 +39,7 @@ export class Timeline {
   }
 
   #dropOldest(): void {
-    if (this.#seconds.size <= KEPT_SECONDS) return;
+    if (this.#seconds.size <= this.#kept) return;
     for (const second of this.#seconds.keys()) {
       this.#seconds.delete(second);
       return;
