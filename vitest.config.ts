@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { configDefaults, defineConfig } from 'vitest/config';
-import { bundlePage, LIVE_VIEW, PORTAL, pagePlugin } from './src/picture/bundle.ts';
+import { bundlePage, LIVE_VIEW, PORTAL, pagePlugin } from './src/page-engine/bundle.ts';
 
 /** Long worlds in virtual time. CI plays them once and not on every line of Node, because no figure depends on the machine. */
 const ARENA = [
