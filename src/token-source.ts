@@ -3,7 +3,9 @@
  * the service's, `camelCase` names ours; `parseTokenResponse` converts between them.
  */
 
+import type { Clock } from './clock.ts';
 import { properties } from './own-property.ts';
+import type { Level, Logger } from './reporting/logger.ts';
 import type { AccessToken } from './token.ts';
 
 /**
@@ -36,6 +38,11 @@ export interface TokenSource extends NewsSource {
    * refused while a trial request is in flight are told to retry by then. The source itself enforces it.
    */
   readonly timeoutMs?: number | undefined;
+  /**
+   * Called by the registry's `forget`, for each owner, known or not: a source that stores tokens, or shares them, drops the
+   * owner's. Not called for what it reported itself as {@link SourceNews.forgotten}.
+   */
+  forget?(accessKey: string): void;
   /** Called by the registry's `close()`. */
   close?(): Promise<void>;
 }
@@ -152,8 +159,21 @@ export interface SourceNews {
   rejected(accessKey: string, isToken: (token: string) => boolean): void;
   /** The service has issued a token of this owner elsewhere after a failure: lifts its pause and those of all owners. */
   recovered(accessKey: string): void;
+  /** The owner was forgotten elsewhere: does what the registry's `forget` does, but does not call the source's. */
+  forgotten?(accessKey: string): void;
   /** Whether the registry keeps anything for this owner. News of another one would change nothing. */
   isKept(accessKey: string): boolean;
+  /** The registry's own, for a source that was not given any. */
+  readonly defaults?: {
+    /** The option `name`. */
+    readonly name: string;
+    /** The option `logger`. */
+    readonly logger?: Logger | Level | undefined;
+    /** The option `clock`. */
+    readonly clock?: Clock | undefined;
+    /** The option `random`. */
+    readonly random?: () => number;
+  };
 }
 
 /**

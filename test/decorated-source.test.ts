@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { decoratedSource } from '../src/decorated-source.ts';
 import { TokenEndpoint } from '../src/endpoint/token-endpoint.ts';
+import type { SharedTokens } from '../src/redis/shared-tokens.ts';
 import { OwnerTokenRegistry } from '../src/registry/registry.ts';
 import type { TokenSource } from '../src/token-source.ts';
 import { settle } from './helpers/manual-clock.ts';
@@ -33,14 +34,20 @@ describe('a decorated source', () => {
     expect([decorated.origin, 'origin' in decorated, 'listen' in decorated]).toEqual([state.origin, true, false]);
   });
 
+  it('passes on what the registry forgets', () => {
+    const forgotten: string[] = [];
+    const source: TokenSource = {
+      requestToken: async () => ({ token: 'token' }),
+      forget: (accessKey) => void forgotten.push(accessKey),
+    };
+    const registry = new OwnerTokenRegistry({ source: decoratedSource(source, source.requestToken) });
+    expect([registry.forget('unknown'), forgotten]).toEqual([false, ['unknown']]);
+  });
+
   it('hears of rejections in a fleet, inside and outside of a shared source', async () => {
     const fleet = new ModelFleet();
-    const registries = [0, 1].map(() => {
-      const { shared } = fleet.replica();
-      const { clock } = fleet;
-      const source = decoratedSource(shared, (accessKey, request) => shared.requestToken(accessKey, request));
-      return { source, registry: new OwnerTokenRegistry({ source, clock, random: () => 0.5 }) };
-    });
+    const decorated = (shared: SharedTokens) => decoratedSource(shared, (...args) => shared.requestToken(...args));
+    const registries = [0, 1].map(() => fleet.replica({ decorated }));
     const [first, second] = registries.map(({ registry }) => registry) as [OwnerTokenRegistry, OwnerTokenRegistry];
     const token = await first.getToken('a');
     expect((await second.getToken('a')).value).toBe(token.value);
@@ -49,7 +56,7 @@ describe('a decorated source', () => {
     await settle();
     expect(second.peek('a')).toBeUndefined();
     expect((await second.getToken('a')).value).toBe(renewed.value);
-    expect(registries[1]?.source.stats()).toMatchObject({ sharing: true, shared: 2 });
+    expect(registries[1]?.shared.stats()).toMatchObject({ sharing: true, shared: 2 });
     const inside = fleet.replica({
       source: decoratedSource(fleet.source, (...args) => fleet.source.requestToken(...args)),
     });

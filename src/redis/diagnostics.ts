@@ -23,7 +23,9 @@ export type SharingEvent =
   | 'subscribe_failed'
   | 'key_mismatch'
   | 'unidentified'
-  | 'clock_behind';
+  | 'clock_behind'
+  | 'forget_delayed'
+  | 'second_registry';
 
 /**
  * Message of `owner-token-registry:sharing`.
@@ -47,7 +49,9 @@ export interface SharingMessage {
    * `subscribe_failed`: followers poll until the next attempt to subscribe. `key_mismatch`: replicas with the same
    * prefix derive other names, because their sealing or naming keys differ from this one's. `unidentified`: the source's
    * `identity()` failed, so a call was not shared: the option `identity` states one. `clock_behind`: the clock of the Redis
-   * server was set back, or is behind that of another server of the same deployment.
+   * server was set back, or is behind that of another server of the same deployment. `forget_delayed`: the other replicas
+   * cannot be told now that an owner was forgotten; they are told when Redis is back. `second_registry`: one more registry has
+   * this `SharedTokens`; it gets no news of other replicas.
    */
   readonly event: SharingEvent;
   /** With `suspended`: why Redis is unavailable. */
@@ -77,6 +81,11 @@ export const SHARING_EVENTS = Object.freeze({
     "tokens are not shared because the source's identity() failed: set the option identity of SharedTokens",
   ),
   'sharing.clock_behind': logLine<'behindMs'>('warn', "the Redis server's clock is behind: check its time service"),
+  'sharing.forget_delayed': logLine(
+    'warn',
+    'an owner was forgotten here alone: the others are told when Redis is back',
+  ),
+  'sharing.second_registry': logLine('warn', 'a second registry over one SharedTokens gets no news of other replicas'),
 } satisfies Readonly<Record<`sharing.${SharingEvent}`, LogLine<string>>>);
 
 const sharing = channel('owner-token-registry:sharing');

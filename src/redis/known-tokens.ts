@@ -12,13 +12,16 @@ const MIN_KNOWN = 10_000;
 
 interface Known {
   readonly accessKey: string;
-  readonly digest: string;
+  /** Empty for an owner without a token yet. */
+  digest: string;
   /** 0: requested while the server's time was unknown. */
-  readonly generation: number;
-  /** The newest generation that a replica reported as rejected; perhaps of a token that is still on its way here. */
+  generation: number;
+  /** The newest generation that a replica reported as rejected, or forgot; perhaps of a token that is still on its way here. */
   rejected: number;
   /** The newest generation with which a replica reported the owner's recovery. */
   recovered: number;
+  /** The newest forgetting; at first, when this replica met the owner, because it has nothing from before. */
+  forgotten: number;
 }
 
 export class KnownTokens {
@@ -30,16 +33,23 @@ export class KnownTokens {
   #hand = this.#known.entries();
 
   /**
-   * @param token empty, with a generation of 0, for an owner without a token yet.
-   * @returns whether the token is known to be rejected.
+   * News of the owner counts from now on.
+   *
+   * @param nowUs the server's time.
    */
-  remember(name: string, accessKey: string, token = '', generation = 0): boolean {
-    const before = this.#known.get(name);
-    const { rejected = 0, recovered = 0 } = before ?? {};
-    if (token === '' && before) return false;
-    if (!before) this.#makeRoom();
-    this.#known.set(name, { accessKey, digest: digestOf(token), generation, rejected, recovered });
-    return generation <= rejected;
+  meet(name: string, accessKey: string, nowUs = 0): Known {
+    let known = this.#known.get(name);
+    if (known) return known;
+    this.#makeRoom();
+    known = { accessKey, digest: '', generation: 0, rejected: 0, recovered: 0, forgotten: nowUs };
+    this.#known.set(name, known);
+    return known;
+  }
+
+  /** Returns whether the token is known to be rejected. */
+  remember(name: string, accessKey: string, token: string, generation: number): boolean {
+    const known = Object.assign(this.meet(name, accessKey), { digest: digestOf(token), generation });
+    return generation <= known.rejected;
   }
 
   /** Looks at two owners for each new one. That is enough for a table of at most twice the owners that are kept. */
@@ -68,6 +78,11 @@ export class KnownTokens {
     return Math.max(known.rejected, isUnwanted ? known.generation : known.generation - 1);
   }
 
+  /** The generation of the owner's last token here. */
+  newest(name: string): number {
+    return this.#known.get(name)?.generation ?? 0;
+  }
+
   /** Undefined for an owner that was never requested here. */
   accessKeyOf(name: string): string | undefined {
     return this.#known.get(name)?.accessKey;
@@ -79,6 +94,15 @@ export class KnownTokens {
     if (known && generation > known.rejected) known.rejected = generation;
     if (known?.generation !== generation) return undefined;
     return (token: string) => digestOf(token) === known.digest;
+  }
+
+  /** Returns false if that changes nothing: it was reported before, perhaps by someone who replays it, or the token is newer. */
+  forget(name: string, accessKey: string, generation: number): boolean {
+    const known = this.meet(name, accessKey);
+    if (generation <= known.forgotten) return false;
+    known.forgotten = generation;
+    known.rejected = Math.max(known.rejected, generation);
+    return known.generation < generation;
   }
 
   /** Returns false for a generation that was reported before: anyone with access to the same Redis can replay a report. */

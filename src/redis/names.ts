@@ -10,7 +10,7 @@ import { createHmac } from 'node:crypto';
 export const FORMAT_VERSION = '4';
 
 export class Names {
-  /** The channel of all wake-ups and rejections. */
+  /** The channel of all wake-ups and news. */
   readonly channel: string;
   /** The record that lists the replicas. */
   readonly replicas: string;
@@ -34,7 +34,7 @@ export class Names {
   }
 
   /** A keyed digest: proves that a replica with the naming key has said this about an owner's record, or about itself. */
-  proofOf(said: 'rejected' | 'recovered' | 'present', name: string, ...numbers: number[]): string {
+  proofOf(said: 'rejected' | 'recovered' | 'forgotten' | 'present', name: string, ...numbers: number[]): string {
     return this.#digest(said, name, ...numbers.map(String)).slice(0, 22);
   }
 

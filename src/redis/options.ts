@@ -43,8 +43,8 @@ export interface SharedTokensOptions {
    */
   redisTimeoutMs?: number | undefined;
   /**
-   * The length of a lease, in milliseconds: 500 to 60,000. A follower waits for another replica's request that long, and
-   * then takes the lease over. Must be longer than the service takes to answer. Default: 3,000.
+   * The length of the first lease, in milliseconds: 500 to 60,000. A follower waits for another replica's request that long, and
+   * then leads as well, with a lease twice as long. Default: 3,000.
    */
   leaseMs?: number | undefined;
   /**
@@ -65,13 +65,13 @@ export interface SharedTokensOptions {
    * added. 1 to 64 letters, digits, `_`, `.` and `-`; stored in Redis in the clear. Default: only the suffix.
    */
   replica?: string | undefined;
-  /** The registry's `name`, for logs and channel messages. Default: `default`. */
+  /** For logs and channel messages. Default: the registry's `name`. */
   name?: string | undefined;
-  /** A logger or a level, as for the registry. Default: silent. */
+  /** A logger or a level. Default: the registry's. */
   logger?: Logger | Level | undefined;
-  /** The registry's clock, if it has its own. Default: the system's. */
+  /** Default: the registry's. */
   clock?: Clock | undefined;
-  /** Returns numbers from 0 up to 1; all jitter is drawn from it. Default: `Math.random`. */
+  /** Returns numbers from 0 up to 1; all jitter is drawn from it. Default: the registry's. */
   random?: (() => number) | undefined;
 }
 

@@ -97,41 +97,47 @@ function defineScript(name: string, source: string): RecordScript {
  *
  * 1. `token`: a usable one newer than *avoid*. With its generation.
  * 2. `failure`: the lease for which the caller waited ended with it.
- * 3. `wait`: another call holds the lease. With the time until it ends, and its generation.
- * 4. `free`: nobody holds the lease, and the caller did not ask for it (a lease of 0).
+ * 3. `wait`: a call holds the lease, which is another's, or was not asked for (a length of 0). With the time until it ends, and
+ *    its generation.
+ * 4. `free`: nobody holds the lease, and the caller did not ask for it.
  * 5. `lead`: the caller holds the lease now. With its generation.
  *
- * A repeated script gets the same reply, because clients resend. A call that does not lead notes in the record how it
- * listens.
+ * A lease that lapses makes the next one twice as long, up to the caller's longest: the service may be slow. It lapsed if its
+ * holder is still named, and it began at its generation. One that lapsed longer ago than it was long counts no more.
+ *
+ * A repeated script gets the same reply, because clients resend. A call that does not lead, or only looks, notes in the record
+ * how it listens.
  */
 export const ACQUIRE = defineScript(
   'acquire',
   `${RECORD}
 local call, leaseMs, avoid = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local rejected, followed, mode = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
+local rejected, followed, mode, longestMs = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 if sealed and generation == rejected then
   clear('v', 'u')
   sealed, usable = nil, 0
-  tell(ARGV[7], ARGV[8], 'rejected', text(generation), ARGV[9])
+  tell(ARGV[8], ARGV[9], 'rejected', text(generation), ARGV[10])
 end
 if good() and generation > avoid then return {'token', text(now), text(generation), sealed} end
 if failure and followed > 0 and failed == followed then return {'failure', text(now), failure} end
 local held = leader and leased > now
-if held and leader == call then return {'lead', text(now), text(fence)} end
+if held and leader == call and leaseMs > 0 then return {'lead', text(now), text(fence)} end
 if held or leaseMs == 0 then
   if not waits(mode) then save('w', waiting .. mode) end
   if held then return {'wait', text(now), text(leased - now), text(fence)} end
   return {'free', text(now)}
 end
+local lapsed = leader and leased - fence or 0
+if now - leased > lapsed then lapsed = 0 end
 fence = math.max(now, generation + 1, fence + 1, avoid + 1)
-leased = now + leaseMs * 1000
+leased = now + math.max(leaseMs * 1000, math.min(2 * lapsed, longestMs * 1000))
 save('h', call, 'l', text(leased), 'n', text(fence))
 return {'lead', text(now), text(fence)}
 `,
 );
 
 /**
- * Stores a token, ends the caller's lease and wakes the followers. Refused if the token is not newer than the stored one: a
+ * Stores a token, ends the caller's lease or one that has lapsed, and wakes the followers. Refused if the token is not newer than the stored one: a
  * leader that was frozen cannot overrule its successor. A token obtained without a lease is stored only where none is. After
  * a failure of the owner it notifies all replicas, which then end their own pauses early.
  */
@@ -145,6 +151,7 @@ local stored = mine > generation and last > now and not (leaseless and (good() o
 if stored then
   usable = math.min(last, now + ${MAX_SHARED_MS}000)
   save('v', value, 'g', text(mine), 'u', text(usable))
+  if leased <= now then clear('h', 'l') end
   if failure then clear('f', 'e') tell(channel, name, 'recovered', text(mine), ARGV[8]) end
 end
 if held or stored then wake(channel, name) end
@@ -152,15 +159,41 @@ return {stored and 'stored' or 'refused', text(now)}
 `,
 );
 
-/** Ends the caller's lease without a token, perhaps with a failure for the calls that waited for it. Wakes the followers. */
+/**
+ * Ends the caller's lease without a token, perhaps with a failure for the calls that waited for it; not if it has lapsed.
+ * Wakes the followers.
+ */
 export const RELEASE = defineScript(
   'release',
   `${RECORD}
 local call, channel, name, sealedFailure = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local held = leased > now
 if not endLease(call) then return {'lost', text(now)} end
-if sealedFailure ~= '' then save('f', sealedFailure, 'e', text(fence)) end
+if held and sealedFailure ~= '' then save('f', sealedFailure, 'e', text(fence)) end
 wake(channel, name)
 return {'released', text(now)}
+`,
+);
+
+/**
+ * Takes the token, the failure and the lease out of the record. The generation stays, and with it what was requested before is
+ * refused: without the record, a request in flight would bring the owner back. Wakes the followers. With that generation and
+ * its proof it tells all replicas instead.
+ */
+export const FORGET = defineScript(
+  'forget',
+  `${RECORD}
+local channel, name, newest = ARGV[1], ARGV[2], tonumber(ARGV[3])
+if ARGV[5] then
+  tell(channel, name, 'forgotten', ARGV[4], ARGV[5])
+  return {'told', text(now)}
+end
+clear('v', 'u', 'h', 'l', 'f', 'e')
+usable, leased = 0, 0
+generation = math.max(now, generation + 1, fence + 1, newest + 1)
+save('g', text(generation))
+wake(channel, name)
+return {'forgotten', text(now), text(generation)}
 `,
 );
 

@@ -8,7 +8,6 @@
  * naming key count.
  */
 
-import { randomBytes } from 'node:crypto';
 import { startTimer, stopTimer, type Timer } from '../clock.ts';
 import { ANNOUNCE } from './record-scripts.ts';
 import type { Operation, RedisLink, Reply } from './redis-link.ts';
@@ -39,7 +38,7 @@ export class Replicas {
   count = 0;
   /** The names of the first hundred at the last count, in order. */
   listed: readonly string[] = [];
-  /** What the others call this replica. Unique, even if two were given the same name. */
+  /** What the others call this replica. */
   readonly name: string;
   readonly #options: Pick<SharedCallDeps, 'names' | 'clock' | 'random' | 'diagnostics'>;
   #counts = 0;
@@ -50,10 +49,9 @@ export class Replicas {
   #everyMs: number = ANNOUNCE_EVERY_MS.first;
   #timer: Timer | undefined;
 
-  /** @param called the first part of its name. */
-  constructor(options: Pick<SharedCallDeps, 'names' | 'clock' | 'random' | 'diagnostics'>, called = 'replica') {
+  constructor(options: Pick<SharedCallDeps, 'names' | 'clock' | 'random' | 'diagnostics'>, name: string) {
     this.#options = options;
-    this.name = `${called}-${randomBytes(5).toString('hex')}`;
+    this.name = name;
   }
 
   /** By how many replicas a quota is divided. */

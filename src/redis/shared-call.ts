@@ -7,7 +7,10 @@
  * | another call holds the lease | a follower | yields its place, waits for a wake-up, and reads the record again |
  * | the lease that it waited for ended with a failure | refused | fails with it |
  * | nobody holds the lease | the leader | takes it, requests a token, and publishes that or the failure |
- * | nothing in time, a lease held past its end, a third lease of another call, or twice a token that this replica cannot use | a fallback | requests a token by itself and offers it to the others |
+ * | nothing in time, a lease held past its end or for most of the call's time, or twice a token that this replica cannot use | a fallback | requests a token by itself and offers it to the others |
+ *
+ * A lease is not renewed: its leader may be alone in hanging. When it lapses, a follower leads as well, with a lease twice as
+ * long, and a leader goes on reading the record, because whoever answers first serves all.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -19,7 +22,7 @@ import type { SharingDiagnostics } from './diagnostics.ts';
 import { type KnownTokens, unwanted } from './known-tokens.ts';
 import type { Names } from './names.ts';
 import type { Permit, QuotaPacer } from './pace.ts';
-import { ACQUIRE, PUBLISH, RELEASE } from './record-scripts.ts';
+import { ACQUIRE, MAX_AHEAD_MS, PUBLISH, RELEASE } from './record-scripts.ts';
 import { type Operation, type RedisLink, type Reply, SILENCE_MS } from './redis-link.ts';
 import { type Sealer, sealContext } from './sealing.ts';
 import { openFailure, sealFailure } from './stored-failure.ts';
@@ -48,8 +51,11 @@ export interface SharedCallDeps {
 /** Redis costs no call more than this: the time without a reply, and the jitter before its own request. */
 const MAX_DELAY_MS = 1_000;
 
-/** How many leases of others a call waits for: that of a leader that dies, and its successor's. */
-const MAX_LEASES = 2;
+/** A call follows others for this part of the time that the registry gives it. In the rest it requests its own token. */
+const FOLLOW_SHARE = 5 / 6;
+
+/** How far the clocks of the server and of a replica may drift apart during a lease. */
+const MAX_DRIFT_MS = 100;
 
 /** After this many tokens that this replica cannot use, those of others will not help: it has other keys, or another policy. */
 const MAX_UNUSABLE = 2;
@@ -59,6 +65,12 @@ const QUOTA_SHARE = 2 / 3;
 const QUOTA_USED_UP =
   'the quota of the fleet allowed no request in time: raise requestsPerSecond of SharedTokens if the service allows it';
 const DEFAULT_TIMEOUT_MS = 30_000;
+
+/** The generation of a lease, and the server's time at which it began. */
+interface Lease {
+  readonly generation: number;
+  readonly serverUs: number;
+}
 
 export class SharedCall {
   /** Holds the lease. A replica may have several calls for one owner, of different generations. */
@@ -78,29 +90,30 @@ export class SharedCall {
   #heardMs: number;
   /** When that lease has surely ended (monotonic). */
   #leaseUntilMs = Infinity;
-  /** Leases of other replicas that it has waited for. */
-  #leases = 0;
   /** Tokens in the record that this replica could not use. */
   #unusable = 0;
   #permit: Permit | undefined;
+  /** Whether the call has ended with another leader's token, while its own request goes on. */
+  #isServed = false;
 
   constructor(deps: SharedCallDeps, name: string, accessKey: string, request: TokenRequest) {
     this.#deps = deps;
     this.#name = name;
     this.#accessKey = accessKey;
     this.#request = request;
-    // News of the owner counts from now on.
-    deps.known.remember(name, accessKey);
     this.#watch = deps.wakeups.watch(name, request.signal);
     this.#startedMs = deps.clock.monotonic();
     this.#heardMs = this.#startedMs;
+    deps.known.meet(name, accessKey, deps.link.time.onServer(this.#startedMs));
   }
 
-  async obtain(): Promise<IssuedToken> {
+  /** @param mayShare false while the record has a token that is not wanted any more. */
+  async obtain(mayShare: boolean): Promise<IssuedToken> {
     try {
       // A rejection between the read and the subscription would be missed. The first calls of a replica wait for the
       // subscription.
       await this.#watch.ready;
+      if (!mayShare) return await this.#send();
       for (;;) {
         this.#request.signal.throwIfAborted();
         const issued = await this.#read();
@@ -114,9 +127,9 @@ export class SharedCall {
 
   /** Returns undefined if the record must be read again. */
   async #read(): Promise<IssuedToken | undefined> {
-    const { clock, counts, sealer } = this.#deps;
+    const { clock, counts, sealer, leaseMs } = this.#deps;
     const [readAtMs, askedAtMs] = [clock.monotonic(), clock.now()];
-    const [what, now, first = '', second = ''] = (await this.#acquire()) ?? [];
+    const [what, now, first = '', second = ''] = (await this.#acquire(this.#mayLead() ? leaseMs : 0)) ?? [];
     if (what !== undefined) {
       this.#heardMs = clock.monotonic();
       this.#deps.stoppedAtMs = undefined;
@@ -138,22 +151,28 @@ export class SharedCall {
       case 'free':
         return void (await this.#prepareToSend(true));
       case 'lead':
-        return this.#send({ generation: Number(first), serverUs: Number(now) });
+        return this.#lead({ generation: Number(first), serverUs: Number(now) });
       default:
         await this.#spread();
         return this.#send();
     }
   }
 
-  #acquire() {
-    const { link, wakeups, names, known, pacer, leaseMs } = this.#deps;
-    const [name, { reason, rejected: refused }] = [this.#name, this.#request];
+  /** Whether the quota, if there is one, allows a request now. A follower joins the line once nobody holds the lease. */
+  #mayLead(): boolean {
+    const { pacer } = this.#deps;
+    if (this.#followed === 0) this.#permit ??= pacer?.enter();
+    return pacer === undefined || this.#permit?.isGranted === true;
+  }
+
+  /** @param leaseMs the length of the lease that is asked for; 0 only reads the record. */
+  #acquire(leaseMs: number) {
+    const { link, wakeups, names, known } = this.#deps;
+    const [name, { reason, rejected: refused, timeoutMs = DEFAULT_TIMEOUT_MS }] = [this.#name, this.#request];
     this.#avoid = Math.max(this.#avoid, known.avoid(name, this.#request));
     const rejected = reason === 'rejected' ? known.generationOf(name, refused?.value) : 0;
-    // A follower joins the line only once nobody holds the lease.
-    if (this.#followed === 0) this.#permit ??= pacer?.enter();
-    const maySend = pacer === undefined || this.#permit?.isGranted === true;
-    const args = [this.#id, maySend ? leaseMs : 0, this.#avoid, rejected, this.#followed, wakeups.mode];
+    const longestMs = Math.min(timeoutMs, MAX_AHEAD_MS.lease);
+    const args = [this.#id, leaseMs, this.#avoid, rejected, this.#followed, wakeups.mode, longestMs];
     if (rejected > 0) args.push(names.channel, name, names.proofOf('rejected', name, rejected));
     // Nobody waits for a refresh. A lease that is granted too late would have no leader.
     const giveBack = ([what]: Reply) => (what === 'lead' ? this.#releaseWith('') : undefined);
@@ -194,43 +213,72 @@ export class SharedCall {
   }
 
   async #follow(remainingMs: number, generation: number, readAtMs: number): Promise<IssuedToken | undefined> {
-    const { clock, leaseMs } = this.#deps;
+    const { timeoutMs = DEFAULT_TIMEOUT_MS } = this.#request;
     this.#leaveLine();
     if (generation !== this.#followed) {
       this.#followed = generation;
-      this.#leaseUntilMs = clock.monotonic() + leaseMs;
-      this.#leases++;
+      this.#leaseUntilMs = this.#deps.clock.monotonic() + remainingMs + MAX_DRIFT_MS;
     }
     // A busy replica may read a reply after the lease in it has ended, so the time of its question counts.
-    if (readAtMs >= this.#leaseUntilMs || this.#leases > MAX_LEASES) return this.#send();
+    const untilMs = Math.min(this.#leaseUntilMs, this.#startedMs + timeoutMs * FOLLOW_SHARE);
+    if (readAtMs >= untilMs) return this.#send();
     this.#request.yieldPlace?.();
     return void (await this.#watch.next(remainingMs, readAtMs));
   }
 
-  /** Requests a token: as the leader with its lease, which began at that server time, or as a fallback. */
-  async #send(lease?: { readonly generation: number; readonly serverUs: number }): Promise<IssuedToken> {
-    const { source, link, sealer, known, clock, counts } = this.#deps;
+  /** As the leader: requests a token, and takes one that another leader, before or after it, publishes sooner. */
+  #lead(lease: Lease): Promise<IssuedToken> {
+    const own = this.#send(lease);
+    let isOver = false;
+    const end = () => {
+      isOver = true;
+      this.#watch.wake();
+    };
+    own.then(end, end);
+    const othersToken = async () => {
+      const { clock, leaseMs } = this.#deps;
+      // Nobody else leads before the lease ends, unless it was taken over from one that may still answer.
+      const firstMs = this.#followed > 0 ? 0 : leaseMs;
+      this.#followed = 0;
+      for (await this.#watch.sleep(firstMs); !isOver && !this.#request.signal.aborted; ) {
+        const [readAtMs, askedAtMs] = [clock.monotonic(), clock.now()];
+        const [what, now, generation, sealed = ''] = (await this.#acquire(0)) ?? [];
+        if (isOver) break;
+        const issued = what === 'token' && this.#share(Number(now), Number(generation), sealed, askedAtMs);
+        this.#isServed = Boolean(issued);
+        if (issued) return issued;
+        await this.#watch.next(Infinity, readAtMs);
+      }
+      return own;
+    };
+    return Promise.race([own, othersToken()]);
+  }
+
+  /** Requests a token: as the leader with its lease, or as a fallback. */
+  async #send(lease?: Lease): Promise<IssuedToken> {
+    const { source, link, sealer, known, clock, counts, leaseMs } = this.#deps;
     counts[lease ? 'leader' : 'fallback']++;
+    let sentAtMs = clock.monotonic();
     try {
       if (!lease) await this.#prepareToSend();
-      const sentAtMs = clock.monotonic();
+      this.#permit = undefined;
+      sentAtMs = clock.monotonic();
       const serverUs = lease?.serverUs ?? link.time.onServer(sentAtMs);
       const requestedAtUs = link.time.since(serverUs, sentAtMs);
       const issued = readIssued(await source.requestToken(this.#accessKey, this.#request));
       if (issued.token === undefined) throw new OwnerTokenError('invalid_response', issued.problem);
       // Generations are times, so one can stand in for the other. 0: Redis has never replied, and refuses the token.
       const generation = lease?.generation ?? serverUs;
-      known.remember(this.#name, this.#accessKey, issued.token, generation);
+      if (!this.#isServed) known.remember(this.#name, this.#accessKey, issued.token, generation);
       this.#publish(issued, { generation, requestedAtUs, serverUs }, !lease);
       return issued;
     } catch (thrown) {
       // A closing registry concerns no other replica.
       const context = lease && !this.#request.signal.aborted && sealContext('failure', this.#name, lease.generation);
       // Without a lease too: the acquire may have taken effect although its reply was lost.
-      this.#release(context ? sealFailure(sealer, context, thrown) : '');
+      const isOverdue = clock.monotonic() - sentAtMs >= leaseMs;
+      this.#release(context ? sealFailure(sealer, context, thrown, isOverdue) : '');
       throw thrown;
-    } finally {
-      this.#permit = undefined;
     }
   }
 

@@ -5,10 +5,12 @@
  * It caches nothing (the registry does), retries nothing, and creates, connects or closes no Redis client.
  */
 
+import { randomBytes } from 'node:crypto';
 import { systemClock } from '../clock.ts';
 import { property } from '../own-property.ts';
 import type { IssuedToken, SourceNews, TokenRequest, TokenSource } from '../token-source.ts';
 import { SharingDiagnostics } from './diagnostics.ts';
+import { Forgettings } from './forgettings.ts';
 import { KnownTokens } from './known-tokens.ts';
 import { Names, namingKeyFrom } from './names.ts';
 import { checkSharedTokensOptions, type SharedTokensOptions } from './options.ts';
@@ -70,6 +72,14 @@ export interface FleetMembers {
   readonly count: number;
 }
 
+interface Parts {
+  readonly deps: SharedCallDeps;
+  readonly replicas: Replicas;
+  readonly forgettings: Forgettings;
+  /** The name of the owner's record. Rejects if the source's identity() fails. */
+  nameOf(accessKey: string): Promise<string>;
+}
+
 /**
  * A {@link TokenSource} that shares the tokens of another one between replicas.
  *
@@ -89,21 +99,35 @@ export interface FleetMembers {
 export class SharedTokens implements TokenSource {
   /** Where the shared source's tokens may be sent. */
   readonly origin?: string | undefined;
-  readonly #deps: SharedCallDeps;
-  readonly #replicas: Replicas;
-  readonly #ownIdentity: SharedTokensOptions['identity'];
+  readonly #options: SharedTokensOptions;
+  /** What the others call this replica. Unique, even if two were given the same name. */
+  readonly #name: string;
+  #parts: Parts;
+  /** Whether something was sent. */
+  #isInUse = false;
   #news: SourceNews | undefined;
   #isIdentified = true;
 
   /** @throws {OwnerTokenError} `invalid_options`, listing every problem. */
   constructor(given: SharedTokensOptions) {
-    const options = checkSharedTokensOptions(given);
-    const { source, redis: port, sealingKeys, prefix = 'otr', leaseMs = 3_000, redisTimeoutMs = 250 } = options;
-    const { clock = systemClock, random = Math.random, requestsPerSecond } = options;
-    const diagnostics = new SharingDiagnostics(options.name ?? 'default', options.logger);
+    this.#options = checkSharedTokensOptions(given);
+    const { source, replica = 'replica' } = this.#options;
+    this.#name = `${replica}-${randomBytes(5).toString('hex')}`;
+    this.#parts = this.#assemble();
+    const origin = property(source, 'origin');
+    if (typeof origin === 'string') this.origin = origin;
+  }
+
+  /** @param defaults those of the registry. */
+  #assemble(defaults: SourceNews['defaults'] = { name: 'default' }): Parts {
+    const { source, redis: port, sealingKeys, prefix = 'otr', ...options } = this.#options;
+    const { leaseMs = 3_000, redisTimeoutMs = 250, requestsPerSecond } = options;
+    const clock = options.clock ?? defaults.clock ?? systemClock;
+    const random = options.random ?? defaults.random ?? Math.random;
+    const diagnostics = new SharingDiagnostics(options.name ?? defaults.name, options.logger ?? defaults.logger);
     const names = new Names(prefix, options.namingKey ?? namingKeyFrom(sealingKeys.at(-1) as Uint8Array));
     const common = { port, clock, random, deadlineMs: redisTimeoutMs };
-    const replicas = new Replicas({ ...common, names, diagnostics }, options.replica);
+    const replicas = new Replicas({ ...common, names, diagnostics }, this.#name);
     const [sealer, known] = [new Sealer(sealingKeys), new KnownTokens()];
     const wakeups = new Wakeups({
       ...common,
@@ -114,95 +138,125 @@ export class SharedTokens implements TokenSource {
     const link = new RedisLink({
       ...common,
       probe: replicas,
-      onChange: (failure) => diagnostics.report(failure ? 'suspended' : 'resumed', failure),
+      onChange: (failure) => {
+        diagnostics.report(failure ? 'suspended' : 'resumed', failure);
+        if (!failure) void forgettings.flush();
+      },
       onBehind: (behindMs) => {
         diagnostics.report('clock_behind', { behindMs });
         replicas.announce(true);
       },
     });
+    replicas.link = link;
+    const nameOf = async (accessKey: string) => names.ofOwner(await this.identity(), accessKey);
+    const forgettings = new Forgettings({ link, names, known, clock, diagnostics }, nameOf);
     const intervalMs = () => (replicas.assumed * 1_000) / (requestsPerSecond ?? Infinity);
     const pacer = requestsPerSecond === undefined ? undefined : new QuotaPacer(clock, intervalMs);
     const counts = { shared: 0, leader: 0, fallback: 0, refused: 0 };
-    this.#deps = { source, link, wakeups, names, sealer, known, pacer, leaseMs, clock, random, counts, diagnostics };
-    const origin = property(source, 'origin');
-    if (typeof origin === 'string') this.origin = origin;
-    this.#replicas = replicas;
-    replicas.link = link;
-    this.#ownIdentity = options.identity;
+    const deps = { source, link, wakeups, names, sealer, known, pacer, leaseMs, clock, random, counts, diagnostics };
+    return { deps, replicas, forgettings, nameOf };
   }
 
   /** Returns another replica's token of this owner, or requests one for all replicas. */
   async requestToken(accessKey: string, request: TokenRequest): Promise<IssuedToken> {
-    const { source, names, counts, diagnostics } = this.#deps;
+    this.#isInUse = true;
+    const { deps, replicas, forgettings, nameOf } = this.#parts;
     let name: string;
     try {
-      name = names.ofOwner(await this.identity(), accessKey);
+      name = await nameOf(accessKey);
       this.#isIdentified = true;
     } catch {
       this.#isIdentified = false;
-      counts.fallback++;
-      diagnostics.count('unidentified');
-      return source.requestToken(accessKey, request);
+      deps.counts.fallback++;
+      deps.diagnostics.count('unidentified');
+      return deps.source.requestToken(accessKey, request);
     }
-    this.#replicas.announce();
-    return new SharedCall(this.#deps, name, accessKey, request).obtain();
+    replicas.announce();
+    const mayShare = (await forgettings.isRecorded(accessKey)) ?? true;
+    return new SharedCall(deps, name, accessKey, request).obtain(mayShare);
+  }
+
+  /**
+   * For the registry: takes the owner's token out of the shared record, and tells the other replicas that have a connected
+   * `subscriber`. What was requested before is no longer shared. While Redis is unavailable, up to 10,000 owners are kept and
+   * sent when it is back.
+   */
+  forget(accessKey: string): void {
+    this.#isInUse = true;
+    void this.#parts.forgettings.add(accessKey);
+    this.#options.source.forget?.(accessKey);
   }
 
   /** The option `identity`, or else that of the shared source: keeps different clients apart. */
   identity(): string | Promise<string> {
-    const own = this.#ownIdentity;
-    return typeof own === 'function' ? own() : (own ?? this.#deps.source.identity?.() ?? '');
+    const { identity: own, source } = this.#options;
+    return typeof own === 'function' ? own() : (own ?? source.identity?.() ?? '');
   }
 
   /** Who is in the fleet, as this replica knows it. */
   members(): FleetMembers {
-    return { name: this.#replicas.name, names: this.#replicas.listed, count: this.#replicas.count };
+    const { listed: names, count } = this.#parts.replicas;
+    return { name: this.#name, names, count };
   }
 
   /**
-   * For the registry: passes on rejections and recoveries of other replicas. Needs a `subscriber`; a `shardedSubscriber`
-   * does not get them.
+   * For the registry: passes on rejections, recoveries and forgettings of other replicas, and takes the registry's name, logger,
+   * clock and random for those that were not given. Needs a `subscriber`; a `shardedSubscriber` does not get them. A second
+   * registry changes nothing.
    */
   listen(news: SourceNews): void {
+    if (this.#news) {
+      this.#parts.deps.diagnostics.report('second_registry');
+      return;
+    }
     this.#news = news;
-    this.#deps.known.isKept = (accessKey) => news.isKept(accessKey);
+    if (!this.#isInUse) this.#parts = this.#assemble(news.defaults);
+    this.#parts.deps.known.isKept = (accessKey) => news.isKept(accessKey);
   }
 
   /** Returns plain numbers, without secrets. Takes the same time however many owners there are. */
   stats(): SharingStats {
-    const { link, counts, diagnostics } = this.#deps;
-    const sharing = link.isAvailable && this.#isIdentified;
-    const { count: replicas, name: replica } = this.#replicas;
-    return { sharing, ...counts, ...diagnostics.counts, replicas, replica };
+    const { deps, replicas } = this.#parts;
+    const sharing = deps.link.isAvailable && this.#isIdentified;
+    return { sharing, ...deps.counts, ...deps.diagnostics.counts, replicas: replicas.count, replica: this.#name };
   }
 
   /**
-   * Releases the leases that are still held, and closes the source. Close the Redis client yourself, after this
+   * Sends the forgettings that are kept, releases the leases that are still held, and closes the source. Close the Redis client yourself, after this
    * has settled. Sends one command for each subscribed channel; with `subscribeSharded`, each owner with a waiting call
    * has one.
    */
   async close(): Promise<void> {
-    const { wakeups, link, source } = this.#deps;
-    await wakeups.close();
-    this.#replicas.leave();
-    await link.idle();
-    await source.close?.();
+    const { deps, replicas, forgettings } = this.#parts;
+    await forgettings.close();
+    await deps.wakeups.close();
+    replicas.leave();
+    await deps.link.idle();
+    await deps.source.close?.();
   }
 
   /** A message that is not a wake-up: news of an owner. Ignores messages of replicas with another naming key. */
   #onMessage(message: string): void {
-    const { names, known, link, clock } = this.#deps;
+    const { names, known, link, clock, source } = this.#parts.deps;
     const [name = '', news, generationText, proof] = message.split(' ');
     const generation = Number(generationText);
     const accessKey = known.accessKeyOf(name);
-    if (accessKey === undefined || (news !== 'rejected' && news !== 'recovered')) return;
+    if (accessKey === undefined || !isNews(news)) return;
     if (proof !== names.proofOf(news, name, generation)) return;
     if (news === 'rejected') {
       const isToken = known.rejectedElsewhere(name, generation);
       if (isToken) this.#news?.rejected(accessKey, isToken);
-    } else {
+    } else if (news === 'recovered') {
       const isRecent = generation > link.time.onServer(clock.monotonic()) - RECOVERY_MS * 1000;
       if (isRecent && known.recoveredElsewhere(name, generation)) this.#news?.recovered(accessKey);
+    } else if (known.forget(name, accessKey, generation)) {
+      this.#news?.forgotten?.(accessKey);
+      // What it throws must not reach the Redis client.
+      void (async () => source.forget?.(accessKey))().catch(() => {});
     }
   }
 }
+
+const NEWS = ['rejected', 'recovered', 'forgotten'] as const;
+
+const isNews = (word: string | undefined): word is (typeof NEWS)[number] => NEWS.includes(word as never);

@@ -14,11 +14,16 @@ type WireFailure = { code: string } & Pick<
   'failureScope' | 'status' | 'oauthError' | 'retryAfterMs'
 >;
 
-/** Empty for an error that concerns no other replica: a closed registry, a full queue, a process that stood still. */
-export function sealFailure(sealer: Sealer, context: string, thrown: unknown): string {
+/**
+ * Empty for an error that concerns no other replica: a closed registry, a full queue, a process that stood still, and a request
+ * that hung, because it may hang in this replica alone.
+ *
+ * @param isOverdue whether the request took longer than a lease.
+ */
+export function sealFailure(sealer: Sealer, context: string, thrown: unknown, isOverdue: boolean): string {
   const error = thrown instanceof OwnerTokenError ? thrown : new OwnerTokenError('source_failed', '');
   const { code, status, oauthError, retryAfterMs } = error;
-  if (error.failureScope === undefined || provesNothing(error)) return '';
+  if (error.failureScope === undefined || provesNothing(error) || (isOverdue && status === undefined)) return '';
   // A scope that the source did not set is left out: each registry decides what the failure means.
   const failureScope = OwnerTokenError.escalationOf(error).isGiven ? error.failureScope : undefined;
   const wire: WireFailure = { code, failureScope, status, oauthError, retryAfterMs };

@@ -25,7 +25,7 @@ import {
 import { property } from '../own-property.ts';
 import { parseUrl } from '../parse-url.ts';
 import { aLogger, aName, type Level, type Logger } from '../reporting/logger.ts';
-import type { TokenSource } from '../token-source.ts';
+import type { SourceNews, TokenSource } from '../token-source.ts';
 import { Fingerprints } from './owners/fingerprints.ts';
 
 /**
@@ -135,6 +135,7 @@ export interface RegistrySettings
   /** Address and port of the token endpoint, for logs. */
   readonly server: { readonly address?: string; readonly port?: number | undefined };
   readonly logger: Logger | Level | undefined;
+  readonly sourceDefaults: NonNullable<SourceNews['defaults']>;
   readonly fingerprints: Fingerprints;
   readonly calls: CallRules;
   readonly time: Time;
@@ -212,18 +213,21 @@ export function registrySettings(given: OwnerTokenRegistryOptions): RegistrySett
   const { source, requestTimeoutMs } = options;
   const { timeoutMs = requestTimeoutMs } = source;
   const origin = property(source, 'origin');
+  const random = options.random ? safeRandom(options.random) : Math.random;
+  const { name, logger, clock } = options;
   return {
     ...options,
     server: serverOf(origin),
     // Named, because an absent one would be read from a polluted `Object.prototype`.
     requestsPerSecond: options.requestsPerSecond,
-    logger: options.logger,
+    logger,
     longestRequestMs: integer(1, requestTimeoutMs).passes(timeoutMs) ? timeoutMs : requestTimeoutMs,
     expiry: options.expiry ?? firstKnown(expiresIn(), jwtExp()),
-    random: options.random ? safeRandom(options.random) : Math.random,
+    random,
+    sourceDefaults: { name, logger, clock, random },
     calls: mergeCallRules(options.calls, rulesOfSource(origin)),
     fingerprints: new Fingerprints(options.fingerprintKey, options.ownerLabel),
-    time: new Time(options.clock),
+    time: new Time(clock),
   };
 }
 

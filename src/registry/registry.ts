@@ -82,7 +82,9 @@ export class OwnerTokenRegistry implements AsyncDisposable {
         if (slot) this.#owners.endBackoff(slot);
         this.#requests.scheduler.liftCircuit();
       },
+      forgotten: (accessKey) => void this.#requests.forget(accessKey),
       isKept: (accessKey) => this.#owners.peek(accessKey) !== undefined,
+      defaults: settings.sourceDefaults,
     });
   }
 
@@ -178,21 +180,20 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /**
-   * Drops everything that is cached for a removed owner, including its pause. An in-flight request still settles its
-   * callers, but its token is not stored.
+   * Drops everything that is cached for a removed owner, including its pause, with `SharedTokens` in all replicas that have a
+   * connected `subscriber`. An in-flight request still settles its callers, but its token is neither stored nor shared.
    *
-   * @returns whether there was a token, a failure or a request.
+   * @returns whether this registry had a token, a failure or a request.
    */
   forget(accessKey: string): boolean {
-    const flight = this.#owners.flightOf(checkedAccessKey(accessKey));
-    const wasKnown = this.#owners.forget(accessKey);
-    this.#requests.forget(accessKey, flight);
-    return wasKnown || flight !== undefined;
+    const wasKnown = this.#requests.forget(checkedAccessKey(accessKey));
+    this.#requests.tellSource(accessKey);
+    return wasKnown;
   }
 
   /**
-   * {@link forget} for every owner, for example after a secret has leaked. Takes time in proportion to the requests in
-   * flight. The next token allocates the cache again; see `maxOwners`.
+   * {@link forget} for every owner, but here alone: a new client secret gives a fleet's records new names. Takes time in proportion
+   * to the requests in flight. The next token allocates the cache again; see `maxOwners`.
    */
   forgetAll(): void {
     this.#requests.forgetAll(this.#owners.clear());
@@ -255,7 +256,7 @@ export class OwnerTokenRegistry implements AsyncDisposable {
   }
 
   /**
-   * Ends the owner's pause, or all pauses, at once, and no longer keeps a rejected token: the next call requests a new one.
+   * Ends the owner's pause, or all pauses, here and at once, and no longer keeps a rejected token: the next call requests a new one.
    * Call it when the cause is fixed. Takes time in proportion to the number of owners that fail.
    */
   resume(accessKey?: string): void {

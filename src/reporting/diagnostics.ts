@@ -219,7 +219,7 @@ export class Diagnostics {
   }
 
   /** A user's function threw, but its result is not needed. */
-  hookFailed(hook: 'expiry.accepted' | 'expiry.rejected' | 'source.close', thrown: unknown): void {
+  hookFailed(hook: 'expiry.accepted' | 'expiry.rejected' | 'source.close' | 'source.forget', thrown: unknown): void {
     this.emit('hook.failed', () => ({ hook, cause: ScrubbedCause.of(thrown) }));
   }
 

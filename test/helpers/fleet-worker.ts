@@ -39,6 +39,10 @@ export interface ReplicaOptions {
   concurrency?: number;
   maxQueueMs?: number;
   requestTimeoutMs?: number;
+  /** The token endpoint's. */
+  timeoutMs?: number;
+  /** Shared by replicas whose services have different addresses. */
+  identity?: string;
   /** The quota of all replicas together. */
   requestsPerSecond?: number;
 }
@@ -72,6 +76,7 @@ export interface ReplicaCommands {
   call(accessKeys: string[]): Promise<(number | string)[]>;
   /** Rejects the cached token and gets a new one. */
   replace(accessKey: string): Promise<Outcome>;
+  forget(accessKey: string): Promise<boolean>;
   /** Gets tokens for `perSecond` new owners a second, for `ms` milliseconds. */
   load(prefix: string, perSecond: number, ms: number): Promise<Outcome[]>;
   /** The mean CPU time of a cache hit in nanoseconds, over `count` hits: other processes take their part of any other time. */
@@ -177,9 +182,11 @@ class Replica implements ReplicaCommands {
       concurrency,
       maxQueueMs,
       requestTimeoutMs,
+      timeoutMs,
+      identity,
       requestsPerSecond,
     } = options;
-    const endpoint = new TokenEndpoint({ baseUrl, clientId, clientSecret, clock });
+    const endpoint = new TokenEndpoint({ baseUrl, clientId, clientSecret, clock, ...(timeoutMs && { timeoutMs }) });
     if (redisPort !== undefined) {
       const redis = await connect(options);
       this.#close = redis.close;
@@ -190,6 +197,7 @@ class Replica implements ReplicaCommands {
         sealingKeys,
         ...(skewMs !== 0 && { clock }),
         ...(leaseMs && { leaseMs }),
+        ...(identity && { identity }),
         ...(redisTimeoutMs && { redisTimeoutMs }),
         ...(requestsPerSecond && { requestsPerSecond }),
       });
@@ -227,6 +235,10 @@ class Replica implements ReplicaCommands {
     const held = this.#registry.peek(accessKey);
     if (held) this.#registry.reject(accessKey, held);
     return this.#get(accessKey);
+  }
+
+  async forget(accessKey: string): Promise<boolean> {
+    return this.#registry.forget(accessKey);
   }
 
   async load(prefix: string, perSecond: number, ms: number): Promise<Outcome[]> {

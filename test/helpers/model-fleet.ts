@@ -3,7 +3,7 @@ import type { SharedTokensOptions } from '../../src/redis/options.ts';
 import { SharedTokens } from '../../src/redis/shared-tokens.ts';
 import type { OwnerTokenRegistryOptions } from '../../src/registry/options.ts';
 import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
-import type { IssuedToken, TokenRequest } from '../../src/token-source.ts';
+import type { IssuedToken, TokenRequest, TokenSource } from '../../src/token-source.ts';
 import { ManualClock, settle } from './manual-clock.ts';
 import { ScriptedSource } from './scripted-source.ts';
 import { SharedRecordModel } from './shared-record-model.ts';
@@ -43,9 +43,14 @@ export class ModelFleet {
   }
 
   replica(
-    options: Partial<SharedTokensOptions> & { skewMs?: number; registry?: Partial<OwnerTokenRegistryOptions> } = {},
+    options: Partial<SharedTokensOptions> & {
+      skewMs?: number;
+      registry?: Partial<OwnerTokenRegistryOptions>;
+      /** What the registry gets in place of the shared source. */
+      decorated?(shared: SharedTokens): TokenSource;
+    } = {},
   ): ModelReplica {
-    const { skewMs = 0, registry: registryOptions, ...rest } = options;
+    const { skewMs = 0, registry: registryOptions, decorated = (shared) => shared, ...rest } = options;
     const clock: Clock = {
       now: () => this.clock.now() + skewMs,
       monotonic: () => this.clock.monotonic(),
@@ -68,7 +73,7 @@ export class ModelFleet {
       random,
       ...rest,
     });
-    const registry = new OwnerTokenRegistry({ source: shared, clock, random, ...registryOptions });
+    const registry = new OwnerTokenRegistry({ source: decorated(shared), clock, random, ...registryOptions });
     const replica: ModelReplica = { shared, registry, health: 'up' };
     return replica;
   }

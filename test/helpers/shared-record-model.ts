@@ -99,13 +99,17 @@ class RecordAt {
       case 'acquire':
         if (n(3) === this.#generation && this.#sealed !== undefined) {
           this.#clear('v', 'u');
-          this.#tell(s(6), `${s(7)} rejected ${this.#generation} ${s(8)}`);
+          this.#tell(s(7), `${s(8)} rejected ${this.#generation} ${s(9)}`);
         }
-        return this.#acquire(s(0), n(1), n(2), n(4), s(5));
+        return this.#acquire(s(0), n(1), n(2), n(4), s(5), n(6));
       case 'publish':
         return this.#publish(s(0), [s(1), s(2)], n(3), s(4), n(5), s(6) === '1', s(7));
       case 'release':
         return this.#release(s(0), [s(1), s(2)], s(3));
+      case 'forget':
+        if (args.length < 5) return this.#forget([s(0), s(1)], n(2));
+        this.#tell(s(0), `${s(1)} forgotten ${s(3)} ${s(4)}`);
+        return ['told'];
       case 'announce':
         return this.#announce(s(0), s(1));
       default:
@@ -113,20 +117,21 @@ class RecordAt {
     }
   }
 
-  #acquire(call: string, leaseMs: number, avoid: number, followed: number, mode: string): Answer {
+  #acquire(call: string, leaseMs: number, avoid: number, followed: number, mode: string, longestMs: number): Answer {
     const [generation, fence, leased] = [this.#generation, this.#fence, this.#leased];
     if (this.#isGood && generation > avoid) return ['token', String(generation), this.#sealed ?? ''];
     const failure = this.fields.get('f');
     const isFailure = failure !== undefined && followed > 0 && this.#number('e', MAX_AHEAD_MS.generation) === followed;
     if (isFailure) return ['failure', failure];
     const leader = leased > this.#now ? this.fields.get('h') : undefined;
-    if (leader === call) return ['lead', String(fence)];
+    if (leader === call && leaseMs > 0) return ['lead', String(fence)];
     if (leader !== undefined || leaseMs === 0) {
       if (!this.#waiting.includes(mode)) this.#save({ w: this.#waiting + mode });
       return leader === undefined ? ['free'] : ['wait', String(leased - this.#now), String(fence)];
     }
     const next = Math.max(this.#now, generation + 1, fence + 1, avoid + 1);
-    this.fields.set('l', String(this.#now + leaseMs * 1000));
+    const lapsed = this.fields.has('h') && this.#now - leased <= leased - fence ? leased - fence : 0;
+    this.fields.set('l', String(this.#now + Math.max(leaseMs * 1000, Math.min(2 * lapsed, longestMs * 1000))));
     this.#save({ h: call, n: next });
     return ['lead', String(next)];
   }
@@ -146,6 +151,7 @@ class RecordAt {
     if (stored) {
       this.fields.set('u', String(Math.min(last, this.#now + MAX_SHARED_MS * 1000)));
       this.#save({ v: value, g: mine });
+      if (this.#leased <= this.#now) this.#clear('h', 'l');
     }
     if (stored && this.fields.has('f')) {
       this.#clear('f', 'e');
@@ -156,10 +162,19 @@ class RecordAt {
   }
 
   #release(call: string, to: [string, string], failure: string): Answer {
+    const held = this.#leased > this.#now;
     if (!this.#endLease(call)) return ['lost'];
-    if (failure !== '') this.#save({ f: failure, e: this.#fence });
+    if (held && failure !== '') this.#save({ f: failure, e: this.#fence });
     this.#wake(to);
     return ['released'];
+  }
+
+  #forget(to: [string, string], newest: number): Answer {
+    const next = Math.max(this.#now, this.#generation + 1, this.#fence + 1, newest + 1);
+    this.#clear('v', 'u', 'h', 'l', 'f', 'e');
+    this.#save({ g: next });
+    this.#wake(to);
+    return ['forgotten', String(next)];
   }
 
   #announce(replica: string, said: string): Answer {

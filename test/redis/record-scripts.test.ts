@@ -8,7 +8,7 @@ import { isBefore7, noRedis, type RedisServer, startRedis } from '../helpers/red
 import { seeded } from '../helpers/seeded.mjs';
 import { SharedRecordModel } from '../helpers/shared-record-model.ts';
 
-const SCRIPTS = [scripts.ACQUIRE, scripts.ACQUIRE, scripts.PUBLISH, scripts.RELEASE];
+const SCRIPTS = [scripts.ACQUIRE, scripts.ACQUIRE, scripts.PUBLISH, scripts.RELEASE, scripts.FORGET];
 const FIELDS = ['v', 'g', 'u', 'h', 'l', 'n', 'f', 'e', 'w'];
 const DAMAGE = [
   '',
@@ -104,9 +104,10 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
       const args = {
         acquire: [
           ...[call, pick([0, 1, 3]), pick([0, generation, generation - 1]), pick([0, 0, generation])],
-          ...[pick([0, generation, failed]), pick(['c', 'c', 's', '']), channel, key, 'proof'],
+          ...[pick([0, generation, failed]), pick(['c', 'c', 's', '']), pick([0, 5, 100]), channel, key, 'proof'],
         ],
         publish: [call, channel, key, mine, `sealed-${step}`, until, pick([0, 1]), 'proof'],
+        forget: [channel, key, pick([0, generation]), ...pick([[], [], [generation, 'proof']])],
         release: [call, channel, key, pick(['', 'failure-a', 'failure-b'])],
       }[script.name] as (string | number)[];
       const answer = await run(script, key, args);
@@ -132,12 +133,20 @@ describe.skipIf(noRedis)('the scripts and their model', () => {
 
   it('gave every reply during the random operations, so the comparison is meaningful', () => {
     const answers = ['acquire lead', 'acquire token', 'acquire failure', 'acquire wait', 'acquire free'];
-    for (const answer of [...answers, 'publish stored', 'publish refused', 'release released', 'release lost']) {
+    for (const answer of [
+      ...answers,
+      'publish stored',
+      'publish refused',
+      'forget forgotten',
+      'forget told',
+      'release released',
+      'release lost',
+    ]) {
       expect(seen).toContain(answer);
     }
   });
 
-  const ACQUIRED = ['f1', 3_000, 0, 0, 0, 'c', 'wake', 'k', 'proof'];
+  const ACQUIRED = ['f1', 3_000, 0, 0, 0, 'c', 30_000, 'wake', 'k', 'proof'];
 
   it('replace a Redis key of another type', async () => {
     const { run } = pair();

@@ -3,15 +3,17 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { decoratedSource } from '../../src/decorated-source.ts';
 import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { fixedLifetime } from '../../src/expiry/policies.ts';
 import { SHARING_EVENTS, type SharingMessage } from '../../src/redis/diagnostics.ts';
 import { Names, namingKeyFrom } from '../../src/redis/names.ts';
 import type { SharedTokensOptions } from '../../src/redis/options.ts';
 import { SharedTokens } from '../../src/redis/shared-tokens.ts';
+import { OwnerTokenRegistry } from '../../src/registry/registry.ts';
 import { AccessToken } from '../../src/token.ts';
 import { shortNames } from '../helpers/log-lines.ts';
-import { asTimePasses, settle } from '../helpers/manual-clock.ts';
+import { asTimePasses, ManualClock, settle } from '../helpers/manual-clock.ts';
 import { FleetSource, ModelFleet, type ModelReplica, requestOf, SEALING_KEY } from '../helpers/model-fleet.ts';
 import { seeded } from '../helpers/seeded.mjs';
 import { SharedRecordModel } from '../helpers/shared-record-model.ts';
@@ -384,7 +386,9 @@ describe('when tokens are rejected', () => {
 
   it('a rejected token whose record is put back is served only by replicas that missed the rejection', async () => {
     const fleet = new ModelFleet();
-    const [rejects, hears] = (await holding(fleet, 2)) as [ModelReplica, ModelReplica];
+    const replica = () => fleet.replica({ registry: { maxOwners: 1 } });
+    const [rejects, hears] = [replica(), replica()];
+    for (const { registry } of [rejects, hears]) await registry.getToken(KEY);
     const [name, old] = [...fleet.model.keys].find(([, record]) => record.has('v')) ?? ['', new Map()];
     const revoked = await rejects.registry.getToken(KEY);
     rejects.registry.reject(KEY, revoked);
@@ -392,12 +396,13 @@ describe('when tokens are rejected', () => {
     await settle();
     const tokenFrom = async ({ registry }: ModelReplica) => {
       fleet.model.keys.set(name, new Map(old));
-      registry.forget(KEY);
+      // Evicts the owner.
+      await registry.getToken('another');
       return (await registry.getToken(KEY)).value;
     };
     expect(await tokenFrom(rejects)).not.toBe(revoked.value);
     expect(await tokenFrom(hears)).not.toBe(revoked.value);
-    expect(await tokenFrom(fleet.replica())).toBe(revoked.value);
+    expect(await tokenFrom(replica())).toBe(revoked.value);
   });
 });
 
@@ -562,20 +567,6 @@ it('a report of a recovery of over a minute ago ends no pause, even if it was no
 });
 
 describe('while a leader holds the lease', () => {
-  it('a follower that has waited for two leases requests its own token', async () => {
-    const fleet = new ModelFleet(new FleetSource());
-    const all = replicas(fleet, 5);
-    for (const { registry } of all) void registry.getToken(KEY);
-    await fleet.pass(2_900);
-    expect(fleet.source.calls).toHaveLength(1);
-    await fleet.pass(700);
-    expect(fleet.source.calls).toHaveLength(2);
-    await fleet.pass(2_300);
-    expect(fleet.source.calls).toHaveLength(2);
-    await fleet.pass(700);
-    expect(fleet.source.calls).toHaveLength(5);
-  });
-
   it.each([
     [3_000, 20],
     [3_000, 600],
@@ -1244,6 +1235,7 @@ describe('a quota', () => {
       for (const owner of owners) void shared.requestToken(owner, requestOf()).catch(() => {});
       await settle();
     }
+    for (const replica of limited) replica.health = 'hung';
     await fleet.pass(15_000, 50);
     expect(limited.some(({ shared }) => shared.stats().fallback > 0)).toBe(true);
     for (const sent of times) {
@@ -1271,4 +1263,48 @@ it('an idle replica does not keep its process running', async () => {
   expect((await shared.requestToken(KEY, requestOf())).token).toMatch(/^token-1-/);
   expect(timers()).toBeLessThanOrEqual(before);
   await shared.close();
+});
+
+describe('what the registry has as well', () => {
+  it('is asked once: name, logger, clock and random are the registry’s, by way of what decorates the source', async () => {
+    const { model, source, clock } = new ModelFleet();
+    const lines: unknown[] = [];
+    const note = (fields: object) => void lines.push(shortNames(fields));
+    const logger = { debug: note, info: note, warn: note, error: note };
+    const down = model.port(async () => {
+      throw new Error('connect ECONNREFUSED');
+    });
+    const shared = new SharedTokens({ source, redis: down, sealingKeys: [SEALING_KEY] });
+    const { name } = shared.members();
+    const decorated = decoratedSource(shared, (...args) => shared.requestToken(...args));
+    unsubscribe('owner-token-registry:sharing', record);
+    const registry = new OwnerTokenRegistry({ source: decorated, name: 'crm', logger, clock, random: () => 0.5 });
+    await registry.getToken(KEY);
+    expect(lines).toContainEqual({ event: 'sharing.suspended', registry: 'crm', trouble: 'connection' });
+    // Its timers run on the registry's clock.
+    expect(clock.pendingTimers).toBeGreaterThan(0);
+    expect(shared.members().name).toBe(name);
+  });
+
+  it('is SharedTokens’ own where it was given', async () => {
+    const fleet = new ModelFleet();
+    fleet.health = 'down';
+    const registry = { name: 'crm', clock: new ManualClock() };
+    const call = watched(fleet.replica({ name: 'default', registry }).registry.getToken(KEY));
+    await fleet.pass(1_000, 50);
+    expect(call.settled).toBe(true);
+    expect(events).toEqual([{ event: 'suspended', trouble: 'connection' }]);
+  });
+
+  it('is that of the first registry: a second one over the same source changes nothing, and is warned of', async () => {
+    const fleet = new ModelFleet();
+    const [first, other] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
+    new OwnerTokenRegistry({ source: first.shared, name: 'second', clock: fleet.clock });
+    expect(events).toEqual([{ event: 'second_registry' }]);
+    const { value } = await first.registry.getToken(KEY);
+    other.registry.reject(KEY, await other.registry.getToken(KEY));
+    expect((await other.registry.getToken(KEY)).value).not.toBe(value);
+    await settle();
+    expect(first.registry.peek(KEY)).toBeUndefined();
+  });
 });

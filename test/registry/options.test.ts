@@ -22,7 +22,7 @@ function problemsOf(options: object): string[] {
 
 it('default options are those of the documentation', () => {
   vi.spyOn(Math, 'random').mockReturnValue(0.25);
-  const { random, expiry, fingerprints, time, ...settings } = settingsOf();
+  const { random, expiry, fingerprints, time, sourceDefaults, ...settings } = settingsOf();
   expect(settings).toEqual({
     source,
     maxOwners: 10_000,

@@ -168,6 +168,29 @@ it('forget drops the token, pause and request of that owner alone, and returns w
   expect(registry.peek('key-2')).toBeDefined();
 });
 
+it('forget tells the source of every owner, what was forgotten elsewhere does not, and a source that throws fails no call', async () => {
+  const { lines, logger } = log();
+  const told: string[] = [];
+  let news: SourceNews | undefined;
+  const source = Object.assign(ScriptedSource.answering(), {
+    listen(given: SourceNews) {
+      news = given;
+    },
+    forget: (accessKey: string) => {
+      told.push(accessKey);
+      throw new Error('canary');
+    },
+  });
+  const registry = new OwnerTokenRegistry({ source, logger });
+  await registry.getToken('key-1');
+  await registry.getToken('key-2');
+  expect([registry.forget('key-1'), registry.forget('unknown')]).toEqual([true, false]);
+  news?.forgotten?.('key-2');
+  await settle();
+  expect([registry.peek('key-2'), told]).toEqual([undefined, ['key-1', 'unknown']]);
+  expect(lines).toContainEqual(expect.objectContaining({ event: 'hook.failed', hook: 'source.forget' }));
+});
+
 it('forgetAll leaves no canary to an open circuit, so that a caller’s request is the trial', async () => {
   const { registry, clock, source } = scripted({}, ScriptedSource.answering());
   await registry.getToken('canary');

@@ -98,11 +98,24 @@ export class Requests {
     throw refusal(pause, slot.owner, now);
   }
 
-  /** The owner was removed. Its request continues for callers that wait; without any, it is dropped. */
-  forget(accessKey: string, flight: Flight | undefined): void {
+  /**
+   * Removes the owner. Its request continues for callers that wait; without any, it is dropped.
+   *
+   * @returns whether it was known.
+   */
+  forget(accessKey: string): boolean {
+    const flight = this.#owners.flightOf(accessKey);
+    const wasKnown = this.#owners.forget(accessKey);
     this.#lifecycle.recentTokens.forget(accessKey);
     this.scheduler.step({ kind: 'forgotten', owner: accessKey }, this.#time.now());
     if (flight) this.#lifecycle.dropIfUseless(flight);
+    return wasKnown || flight !== undefined;
+  }
+
+  /** So that the source forgets the owner as well. */
+  tellSource(accessKey: string): void {
+    const told = async () => this.#source.forget?.(accessKey);
+    told().catch((thrown) => this.#diagnostics.hookFailed('source.forget', thrown));
   }
 
   /** All owners were forgotten: clears their slots, and drops the requests that no caller waits for. */
