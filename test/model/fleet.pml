@@ -1,16 +1,17 @@
 /*
  * The protocol of the shared record of one owner: three replicas call for its token at once, while one of them may die at any
  * step, a lease may run out under a leader that is alive, a reply may be lost, Redis may lose its data or go back to an older
- * state, and a replica may reject the token. `src/redis/record-scripts.ts` and `shared-call.ts` are what it models.
+ * state, a replica may reject the token, and the owner may be forgotten. `src/redis/record-scripts.ts` and `shared-call.ts` are what it models.
  *
  * Checked in every state that can be reached:
  *
  * - the service gets one request, and one more for each thing that went wrong
  * - a late token replaces no newer one
  * - no call gets a token that its replica has rejected
+ * - what was requested before the owner was forgotten is neither stored nor shared
  * - every call of a living replica ends
  *
- * Each of NO_FENCE, NO_LEASE, NO_AVOID, NO_EXPIRY and ONE_PATIENCE takes a rule out: the model must notice.
+ * Each of NO_FENCE, NO_LEASE, NO_AVOID, NO_EXPIRY, NO_MEMORY and ONE_PATIENCE takes a rule out: the model must notice.
  */
 
 #define N 3
@@ -33,19 +34,22 @@
 #ifndef RESTORES
 #define RESTORES 1
 #endif
+#ifndef FORGETS
+#define FORGETS 1
+#endif
 
-/* For as many leases that run out a call waits. */
+/* For as many leases that run out a call waits: each is twice as long as the one before (`leases.pml`). */
 #ifdef ONE_PATIENCE
 #define PATIENCE 1
 #else
-#define PATIENCE 2
+#define PATIENCE 3
 #endif
 
 /* The record. Generations are times; 0 stands for nothing stored. */
-byte now = 1, stored = 0, fence = 0, holder = 0;
+byte now = 1, stored = 0, fence = 0, holder = 0, forgotten = 0;
 
 byte crashes = CRASHES, slow = SLOW, lost = LOST, flushes = FLUSHES, rejections = REJECTIONS;
-byte restores = RESTORES, replaced = 0;
+byte restores = RESTORES, replaced = 0, forgets = FORGETS, gone = 0;
 byte requests = 0, excuses = 0, ranOut = 0, rejected = 0;
 bool isDead[N], isOnItsWay[N], isLeaseless[N];
 byte sent[N];
@@ -79,7 +83,7 @@ acquire:
       /* The reply is lost, or there was no time for it. The lease may have been taken. */
       lost--; excuses++;
       if
-      :: holder == 0 && stored <= avoid -> holder = i + 1; fence = MAX(MAX(now, fence + 1), MAX(stored, avoid) + 1); now++
+      :: holder == 0 && stored <= avoid -> holder = i + 1; fence = MAX(MAX(now, fence + 1), MAX(MAX(stored, forgotten), avoid) + 1); now++
       :: true
       fi;
       goto alone
@@ -95,7 +99,7 @@ acquire:
 #else
     :: stored > avoid ->
 #endif
-      got = stored; goto served
+      got = stored; assert(got > gone); goto served
     :: else
     fi;
 #ifndef NO_LEASE
@@ -108,7 +112,7 @@ acquire:
     :: else
     fi;
 #endif
-    fence = MAX(MAX(now, fence + 1), MAX(stored, avoid) + 1);
+    fence = MAX(MAX(now, fence + 1), MAX(MAX(stored, forgotten), avoid) + 1);
     now++;
     holder = i + 1;
     generation = fence;
@@ -125,6 +129,8 @@ lead:
   if
   :: atomic { crashes > 0 -> crashes--; excuses++; isDead[i] = true; goto dead }
   :: atomic { got = generation; publish(i, generation, false); goto served }
+  /* Its own request goes on. */
+  :: atomic { stored > avoid -> got = stored; publish(i, generation, false); goto served }
   fi;
 
 alone:
@@ -141,6 +147,8 @@ served:
   :: atomic { rejections > 0 -> rejections--; excuses++; avoid = got; rejected = MAX(rejected, got) }; goto call
   /* News of a rejection elsewhere. */
   :: atomic { rejected >= got -> avoid = rejected }; goto call
+  /* The owner was forgotten elsewhere. */
+  :: atomic { gone >= got -> avoid = gone }; goto call
   :: true
   fi;
 
@@ -158,7 +166,7 @@ inline arrive(i) {
 #ifdef NO_FENCE
   :: !(isLeaseless[i] && stored > 0) -> assert(sent[i] > stored); stored = sent[i]
 #else
-  :: sent[i] > stored && !(isLeaseless[i] && stored > 0) -> stored = sent[i]
+  :: sent[i] > MAX(stored, forgotten) && !(isLeaseless[i] && stored > 0) -> assert(sent[i] > gone); stored = sent[i]
 #endif
   :: else
   fi;
@@ -178,6 +186,16 @@ end:
 #endif
   :: atomic { holder != 0 && !isDead[holder - 1] && slow > 0 -> slow--; excuses++; holder = 0; ranOut++ }
   :: atomic { flushes > 0 -> flushes--; excuses++; stored = 0; holder = 0; fence = 0 }
+  :: atomic {
+    forgets > 0 -> forgets--; excuses++;
+    gone = MAX(MAX(now, fence + 1), MAX(stored, forgotten) + 1);
+    now++; stored = 0; holder = 0;
+#ifdef NO_MEMORY
+    fence = 0
+#else
+    forgotten = gone
+#endif
+  }
   /* A backup is put back, with a token that was rejected. */
   :: atomic { restores > 0 && replaced > 0 -> restores--; excuses++; stored = replaced; holder = 0; fence = 0 }
   od
