@@ -8,6 +8,7 @@ import { faults, type Table } from './faults.ts';
 import { clockStep, deadLeaders } from './protocol.ts';
 import { meter } from './redis-readings.ts';
 import { type Service, startService } from './service.ts';
+import { slow } from './slow.ts';
 
 const failed: string[] = [];
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -242,7 +243,10 @@ function fuzz(): void {
 }
 
 /** @param only the figures to measure; all but the large one when empty. */
-export async function main(file: string, only: string[]): Promise<{ status: number; faults?: Table }> {
+export async function main(
+  file: string,
+  only: string[],
+): Promise<{ status: number; tables: Readonly<Record<string, Table>> }> {
   if (noRedis) {
     console.log('there is no redis-server here (Debian: apt install redis-server): nothing was measured');
     return { status: 1 };
@@ -268,6 +272,9 @@ export async function main(file: string, only: string[]): Promise<{ status: numb
     for (const owners of [100, 1_000]) await crowd(pool, 20, 1, owners);
     await crowd(pool, 20, 10, 2_000);
   }
+  const ofSlow = only.includes('slow') ? await slow(pool) : undefined;
+  if (ofSlow && ofSlow.failed > 0) failed.push('slow services');
   const isWhole = named.length === 0;
-  return { status: failed.length > 0 ? 1 : 0, ...(ofFaults && isWhole && { faults: ofFaults.table }) };
+  const tables = { ...(ofFaults && isWhole && { faults: ofFaults.table }), ...(ofSlow && { slow: ofSlow.table }) };
+  return { status: failed.length > 0 ? 1 : 0, tables };
 }
