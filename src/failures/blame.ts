@@ -78,8 +78,8 @@ export type BlameEvent<O> =
       /** From 0 up to 1, for the length of a pause. */
       readonly jitter: number;
     } & Sent<O>)
-  /** A trial takes far longer than usual. It has an outcome at its deadline at the latest. */
-  | { readonly kind: 'slow'; readonly deadlineMs: number; readonly jitter: number }
+  /** A trial takes far longer than usual. */
+  | { readonly kind: 'slow'; readonly jitter: number }
   /** A trial ended without evidence: it was dropped, or another replica obtained the token. */
   | { readonly kind: 'trialDropped'; readonly jitter: number }
   | { readonly kind: 'trialSent'; readonly owner: O }
@@ -150,11 +150,8 @@ export function reduceBlame<O>(blame: Blame<O>, event: BlameEvent<O>, nowMs: num
     case 'failed':
       return trialFailed(blame, doubt, event, nowMs);
     case 'slow':
-      // A hanging canary does not delay the next one. While a trial hangs, calls are refused until its deadline; but before the
-      // first success only its owner may be affected.
-      if (doubt.circuit && blame.canaries.length === 0) return open(blame, doubt.failure, event.jitter, nowMs);
-      if (doubt.circuit) doubt.circuit = { ...doubt.circuit, retryAtMonotonicMs: event.deadlineMs };
-      return !doubt.circuit && mayAskMore(doubt);
+      // Counts as failed, so that it does not delay the next one. If it succeeds nevertheless, it ends the doubt.
+      return trialFailed(blame, doubt, { error: doubt.failure, jitter: event.jitter }, nowMs);
     case 'trialDropped':
       doubt.outstanding = Math.max(0, doubt.outstanding - 1);
       if (!doubt.circuit) return nextCanary(blame, doubt, event.jitter, nowMs);
@@ -217,7 +214,12 @@ function requestFailed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): boo
   return true;
 }
 
-function trialFailed<O>(blame: Blame<O>, doubt: Doubt<O>, { error, jitter }: Failed<O>, nowMs: number): boolean {
+function trialFailed<O>(
+  blame: Blame<O>,
+  doubt: Doubt<O>,
+  { error, jitter }: Pick<Failed<O>, 'error' | 'jitter'>,
+  nowMs: number,
+): boolean {
   const { scope, isGiven } = OwnerTokenError.escalationOf(error);
   if (scope === 'owner') return trust(blame, nowMs);
   doubt.outstanding = Math.max(0, doubt.outstanding - 1);

@@ -58,7 +58,7 @@ class Story {
   }
 
   trialHangs(): this {
-    return this.is({ kind: 'slow', deadlineMs: 9_999, jitter: 1 });
+    return this.is({ kind: 'slow', jitter: 1 });
   }
 
   asked(owner: string | undefined): this {
@@ -228,16 +228,21 @@ describe('during a check by canaries', () => {
       () => checking().trialFails('y', errorWith({ failureScope: 'endpoint' })),
       ['circuit', '', 0, false],
     ],
-    ['if the first canary is slow, another one is asked', () => checking().trialHangs(), ['check', '', 0, true]],
+    ['if the first canary hangs, another one is asked', () => checking().trialHangs(), ['check', '', 1, true]],
+    [
+      'if both canaries hang, the circuit opens',
+      () => checking().trialHangs().asked('x').trialHangs(),
+      ['circuit', '', 0, false],
+    ],
     [
       'if two canaries are in flight and one fails, the other one decides',
       () => checking().asked('x').trialFails('y'),
       ['check', '', 1, false],
     ],
     [
-      'if one canary failed and the other one is slow, no third is asked',
+      'if one canary failed and the other one hangs, the circuit opens',
       () => checking().trialFails('y').asked('x').trialHangs(),
-      ['check', '', 1, false],
+      ['circuit', '', 0, false],
     ],
     [
       'if the first canary is dropped, another one is asked',
@@ -355,9 +360,9 @@ describe('while the circuit is open', () => {
     expect(mayStart(story.blame)).toBe(true);
   });
 
-  it('calls behind a slow trial are refused until its deadline', () => {
+  it('a trial that hangs counts as failed, and the next one is due after a pause', () => {
     const story = due(open()).asked('y').trialHangs();
-    expect(story.facts.circuit).toMatchObject({ scope: 'endpoint', count: 1, retryAtMonotonicMs: 9_999 });
+    expect(story.facts).toMatchObject({ circuit: { scope: 'endpoint', count: 2 }, isDue: false, outstanding: 0 });
   });
 
   it.each([

@@ -52,6 +52,7 @@ describe('I1', () => {
 
     secret = 'the-new-secret';
     clock.advance(60_000);
+    await until(() => registry.stats().pauses.client === undefined);
     await registry.getToken('key-1');
     const refused = (await Promise.all(outcomes)).filter(({ failureScope }) => failureScope === 'client');
     expect(refused.length).toBe(outcomes.length);

@@ -159,11 +159,10 @@ export class Scheduler {
   /** A request that takes far longer than usual gives its place to another one. */
   #noticeSlow(now: Instant): void {
     for (let flight = this.queue.lists.running.first; flight; flight = this.queue.lists.running.first) {
-      const { startedAtMs } = flight;
-      if (startedAtMs + slowAfterMs(this.health) > now.monotonicMs) return;
+      if (flight.startedAtMs + slowAfterMs(this.health) > now.monotonicMs) return;
       this.queue.move(flight, 'slow');
-      const deadlineMs = startedAtMs + this.#settings.longestRequestMs;
-      if (this.isTrial(flight)) this.step({ kind: 'slow', deadlineMs, jitter: this.#settings.random() }, now);
+      // Its outcome is then that of any request.
+      if (this.endTrial(flight)) this.step({ kind: 'slow', jitter: this.#settings.random() }, now);
     }
   }
 
