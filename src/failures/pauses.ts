@@ -12,7 +12,7 @@
  * have both failed as trials, because one failed trial says little about a service that fails in part. Half of a pause is
  * jitter, drawn once, when the failure is recorded: if each read drew it, the shortest draw would win.
  *
- * A `Retry-After` replaces its owner's pause. An owner's first one, and any one that stops all owners, counts for a minute at
+ * A `Retry-After` makes a pause longer, never shorter. An owner's first one, and any one that stops all owners, counts for a minute at
  * most, because services announce an hour and are back after two minutes. While an owner's token lives, a failed refresh is
  * not urgent: it pauses for at least ten seconds, or a third of the token's remaining life if that is less.
  */
@@ -71,8 +71,6 @@ export interface OwnerPause extends Pause {
 export const TRANSIENT_BASE_MS = 100;
 /** The longest that a `Retry-After` stops all owners, and that an owner's first one stops the owner. */
 const LONGEST_OBEYED_MS = 60_000;
-/** After how long a higher concurrency limit that made answers slower is tried again. */
-export const TRY_AGAIN: PauseRange = { baseMs: 5_000, capMs: 300_000 };
 /** The least pause after a failed refresh, or this share of the token's remaining life if that is less. */
 const REFRESH_AGAIN = { afterMs: 10_000, ofLife: 1 / 3 } as const;
 
@@ -94,7 +92,7 @@ export function ownerPause(failure: RequestFailure, ranges: PauseRanges, nowMs: 
   const askedMs = count === 1 ? Math.min(retryAfterMs, LONGEST_OBEYED_MS) : retryAfterMs;
   const drawnMs = jitteredLength(count, ownerRange(failure, ranges), jitter);
   const refreshAgainMs = Math.min(REFRESH_AGAIN.afterMs, REFRESH_AGAIN.ofLife * leftMs);
-  return { error, count, retryAtMonotonicMs: nowMs + (askedMs || Math.max(drawnMs, refreshAgainMs)) };
+  return { error, count, retryAtMonotonicMs: nowMs + Math.max(askedMs, drawnMs, refreshAgainMs) };
 }
 
 /** What concerns the client or the endpoint is often over soon; an unknown refusal, or one of an owner alone, may be its own. */
