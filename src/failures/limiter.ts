@@ -2,21 +2,19 @@
  * When the next request may be sent: how many may run at once, and how many may start each second. Each event changes the state in
  * place; nothing here reads a clock.
  *
- * **Concurrency limit.** 16 requests at once, one more with each token and each 10 ms, up to 32, or until the first answer comes: a
+ * **Concurrency limit.** 16 requests at once, one more with each token and each 10 ms, up to 32, or until the first token, 429 or 503 comes: a
  * service that is far away or cold answers late, however many requests wait for it. Beyond that the limit rises while it is reached,
  * by half within about one latency, as long as answers take less than one and a half times as long as usual: a service that can do more
- * at once answers as fast as before, an overloaded one takes as much longer. Otherwise it returns to 32, and rises again later,
- * ever more rarely.
+ * at once answers as fast as before, an overloaded one takes as much longer. Otherwise it returns to 32, and rises again
+ * after five seconds.
  *
- * **Rate limit.** None, until more than a share of the answers, counted by distinct owners, say that the service is busy. Then requests
+ * **Rate limit.** None, until more than a share of the answers say that the service is busy. Then requests
  * are spaced at the rate at which they were sent, less that share. Without such answers the limit rises by a fifth each second, and
  * a minute after the last cut it is dropped.
  *
  * A 429 says that the service is busy. A 503 may come from one failing shard, where a lower rate limit does not help: it counts only for
  * a moment after an owner that got a 503 was issued a token soon afterwards.
  */
-
-import { TRY_AGAIN } from './pauses.ts';
 
 /** Events a second: a moving average over about the last second. */
 interface Meter {
@@ -37,9 +35,8 @@ export interface Limiter {
   /** Moving averages of the latency: with at most {@link AT_ONCE} requests running, and at a concurrency limit beyond that. */
   usualMs: number | undefined;
   fullMs: number | undefined;
-  /** When the concurrency limit may rise again, and how long the wait after that is. */
+  /** When the concurrency limit may rise again. */
   raisesAtMs: number;
-  waitMs: number;
   /** The configured quota, and the learned rate limit. */
   readonly quotaPerSecond: number;
   perSecond: number;
@@ -47,8 +44,6 @@ export interface Limiter {
   /** The answers to requests that were sent since the last cut, and the share of them that say that the service is busy. */
   answers: number;
   busyShare: number;
-  /** The owner of the last busy answer: a repeated one of the same owner does not count. */
-  lastBusy: unknown;
   cutAtMs: number;
   raisedAtMs: number;
   readonly sent: Meter;
@@ -64,6 +59,8 @@ const RAMP = { atFirst: 16, msPerRequest: 10 } as const;
 const ANSWERS_PER_RAISE = 2;
 /** The limit is too high once answers take this much longer than usual. */
 const TOO_SLOW = 1.5;
+/** For so long it does not rise after it was too high. */
+const RAISES_AFTER_MS = 5_000;
 const LATENCIES_AVERAGED = 20;
 
 const BUSY_SHARE = 0.18;
@@ -89,13 +86,11 @@ export function initialLimiter(most: number, quotaPerSecond = Number.POSITIVE_IN
     usualMs: undefined,
     fullMs: undefined,
     raisesAtMs: NEVER,
-    waitMs: TRY_AGAIN.baseMs,
     quotaPerSecond,
     perSecond: Number.POSITIVE_INFINITY,
     nextStartMs: NEVER,
     answers: 0,
     busyShare: 0,
-    lastBusy: undefined,
     cutAtMs: NEVER,
     raisedAtMs: NEVER,
     sent: newMeter(),
@@ -150,7 +145,6 @@ export function limiterSent(limiter: Limiter, nowMs: number): void {
 
 /** An answer, and how many requests ran, the answered one included. */
 interface Answer {
-  readonly owner: unknown;
   readonly tookMs: number;
   readonly running: number;
 }
@@ -176,24 +170,14 @@ export function limiterIssued(
 /** A request failed. @param busy 429, or 503 if that came without `Retry-After`. */
 export function limiterFailed(
   limiter: Limiter,
-  { owner, tookMs, running }: Answer,
+  { tookMs, running }: Answer,
   busy: 429 | 503 | undefined,
   nowMs: number,
 ): void {
-  limiter.atOnce ??= firstLimit(limiter, running);
+  if (busy !== undefined) limiter.atOnce ??= firstLimit(limiter, running);
   const sentMs = nowMs - tookMs;
   if (busy === undefined || (busy === 503 && nowMs >= limiter.loadUntilMs)) answered(limiter, false, sentMs, nowMs);
-  else if (owner !== limiter.lastBusy) {
-    limiter.lastBusy = owner;
-    answered(limiter, true, sentMs, nowMs);
-  }
-}
-
-/** Drops the learned rate limit. */
-export function limiterReset(limiter: Limiter): void {
-  limiter.perSecond = Number.POSITIVE_INFINITY;
-  limiter.answers = 0;
-  limiter.busyShare = 0;
+  else answered(limiter, true, sentMs, nowMs);
 }
 
 /** The concurrency limit once the first answer comes: as many as ran by then, but at least {@link AT_ONCE}. */
@@ -211,8 +195,7 @@ function fitConcurrency(limiter: Limiter, tookMs: number, running: number, nowMs
   if (atOnce > AT_ONCE && limiter.fullMs > TOO_SLOW * usualMs) {
     limiter.atOnce = AT_ONCE;
     limiter.fullMs = undefined;
-    limiter.raisesAtMs = nowMs + limiter.waitMs;
-    limiter.waitMs = Math.min(2 * limiter.waitMs, TRY_AGAIN.capMs);
+    limiter.raisesAtMs = nowMs + RAISES_AFTER_MS;
   } else limiter.atOnce = Math.min(most, atOnce + 1 / ANSWERS_PER_RAISE);
 }
 

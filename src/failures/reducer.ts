@@ -12,7 +12,7 @@
 
 import { type FailureScope, OwnerTokenError } from '../errors/owner-token-error.ts';
 import { type Blame, type BlameEvent, initialBlame, reduceBlame } from './blame.ts';
-import { initialLimiter, type Limiter, limiterFailed, limiterIssued, limiterReset, limiterSent } from './limiter.ts';
+import { initialLimiter, type Limiter, limiterFailed, limiterIssued, limiterSent } from './limiter.ts';
 import { type OwnerPause, ownerPause, type PauseRanges, TRANSIENT_BASE_MS } from './pauses.ts';
 import { initialSlowService, noteLatency, type SlowService } from './slow-service.ts';
 
@@ -122,9 +122,6 @@ export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: numbe
       return reduceFailure(health, event, nowMs);
     case 'succeeded':
       noteSuccess(health, event, nowMs);
-      break;
-    case 'resumed':
-      limiterReset(limiter);
       break;
     default: // Concerns the blame alone.
   }

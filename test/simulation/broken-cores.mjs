@@ -58,7 +58,7 @@ export const BROKEN_CORES = {
     ],
     ['one request too many is in flight', 'if (running >= atOnce) return', 'if (running > atOnce) return'],
   ],
-  'failures/pauses': [['Retry-After is not heeded', 'askedMs || Math.max', 'Math.max']],
+  'failures/pauses': [['Retry-After is not heeded', 'Math.max(askedMs, drawnMs,', 'Math.max(drawnMs,']],
   'failures/reducer': [
     ['retries need no tokens', 'mayRetry && savedTokens >= TOKENS_PER_RETRY ?', 'mayRetry && savedTokens < 1e9 ?'],
     [

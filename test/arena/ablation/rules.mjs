@@ -27,12 +27,6 @@ export const RULES = [
     'if (atOnce < 0 && limiter.fullMs',
   ),
   rule(
-    'more than 32 at once is tried ever more rarely',
-    LIMITER,
-    'limiter.waitMs = Math.min(2 * limiter.waitMs, TRY_AGAIN.capMs);',
-    '',
-  ),
-  rule(
     'answers to more than 32 at once do not set the usual latency',
     LIMITER,
     'running <= AT_ONCE || before === undefined',
@@ -54,7 +48,6 @@ export const RULES = [
   ),
   rule('503s count as 429s where they are load', LIMITER, 'limiter.loadUntilMs = nowMs + LOAD_MS', 'void 0'),
   rule('503s do not always count as 429s', LIMITER, 'busy === 503 && nowMs >= limiter.loadUntilMs', 'false'),
-  rule('busy answers count by distinct owners', LIMITER, 'else if (owner !== limiter.lastBusy)', 'else'),
   rule(
     'slow requests leave their place',
     REDUCER,
@@ -123,7 +116,7 @@ export const RULES = [
     'Math.min(failure.retryAfterMs ?? 0, LONGEST_OBEYED_MS)',
     'failure.retryAfterMs ?? 0',
   ),
-  rule('a failed refresh is no hurry', PAUSES, 'Math.max(drawnMs, refreshAgainMs)', 'drawnMs'),
+  rule('a failed refresh is no hurry', PAUSES, 'drawnMs, refreshAgainMs)', 'drawnMs)'),
   rule('a failed refresh waits for a third of what is left at most', PAUSES, 'REFRESH_AGAIN.ofLife * leftMs', 'leftMs'),
   rule(
     'a short first pause after a transient failure',
@@ -152,16 +145,10 @@ export const RULES = [
     'circuit !== undefined',
   ),
   rule(
-    'a hanging trial refuses calls until its deadline',
+    'a trial that hangs counts as failed',
     BLAME,
-    'if (doubt.circuit) doubt.circuit = {',
-    'if (doubt === null) doubt.circuit = {',
-  ),
-  rule(
-    'before any success a slow trial makes way for the next',
-    BLAME,
-    'if (doubt.circuit && blame.canaries.length === 0) return open(',
-    'if (doubt.circuit && blame === null) return open(',
+    'return trialFailed(blame, doubt, { error: doubt.failure, jitter: event.jitter }, nowMs);',
+    'return !doubt.circuit && mayAskMore(doubt);',
   ),
   rule('before any success pauses stay at a second', BLAME, 'canaries.length > 0 ? capMs :', 'canaries ? capMs :'),
   rule('trust', BLAME, 'if (nowMs < trustedUntilMs) return SUSPECTS_DESPITE_TRUST;', ''),
