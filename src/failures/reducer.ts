@@ -20,8 +20,7 @@ import { initialSlowService, noteLatency, type SlowService } from './slow-servic
 export interface Health<O> {
   readonly blame: Blame<O>;
   readonly limiter: Limiter;
-  /** Moving averages of the latency of issued tokens, and of those whose request kept its place; undefined before the first. */
-  latencyMs: number | undefined;
+  /** A moving average of the latency of tokens whose request kept its place; undefined before the first. */
   promptMs: number | undefined;
   /** Whether tokens take much longer than they usually do. */
   readonly slow: SlowService;
@@ -97,7 +96,6 @@ export function initialHealth<O>(ranges: PauseRanges, concurrency: number, quota
   return {
     blame: initialBlame(ranges),
     limiter: initialLimiter(concurrency, quotaPerSecond),
-    latencyMs: undefined,
     promptMs: undefined,
     slow: initialSlowService(),
     savedTokens: 0,
@@ -131,10 +129,9 @@ export function reduce<O>(health: Health<O>, event: HealthEvent<O>, nowMs: numbe
 function noteSuccess<O>(health: Health<O>, event: Extract<HealthEvent<O>, { kind: 'succeeded' }>, nowMs: number): void {
   const { tookMs, isSlow } = event;
   limiterIssued(health.limiter, event, event.unavailableMs, nowMs);
-  const averaged = (ms = tookMs) => ms + (tookMs - ms) / LATENCIES_AVERAGED;
-  health.latencyMs = averaged(health.latencyMs);
   noteLatency(health.slow, tookMs, nowMs);
-  if (!isSlow) health.promptMs = averaged(health.promptMs);
+  const { promptMs = tookMs } = health;
+  if (!isSlow) health.promptMs = promptMs + (tookMs - promptMs) / LATENCIES_AVERAGED;
   health.savedTokens = Math.min(MOST_SAVED_TOKENS, health.savedTokens + 1);
 }
 

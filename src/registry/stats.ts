@@ -128,7 +128,7 @@ export interface RegistryStats {
   canaries: number;
   /** Token requests that failed. */
   failures: number;
-  /** How long a request for a token takes, in milliseconds: a moving average; absent before the first token. */
+  /** How long a request for a token takes, in milliseconds: a mean over about ten seconds; absent before the first token. */
   latencyMs?: number;
   /** Set while the service is slow: tokens have taken over four times as long as usual, and over a second, for 20 seconds. */
   slowService?: {
@@ -201,20 +201,20 @@ export function registryStats(
     evictions,
     ...requests.counts,
     canaries,
-    ...(health.latencyMs !== undefined && { latencyMs: Math.round(health.latencyMs) }),
-    ...slowStat(health.slow, now),
+    ...latencyStat(health.slow, now),
     ...(pace && { pace }),
     pauses,
     withoutService: withoutServiceStat(owners, health.blame, now),
   };
 }
 
-function slowStat(slow: SlowService, now: Instant): Pick<RegistryStats, 'slowService'> {
-  if (slow.sinceMs === undefined) return {};
-  const sinceMs = pastOnWallClock(slow.sinceMs, now);
-  const [latencyMs, usualMs] = [recentLatencyMs(slow), usualLatencyMs(slow)];
-  const times = usualMs === undefined ? {} : { times: Math.round((10 * latencyMs) / usualMs) / 10 };
-  return { slowService: { sinceMs, latencyMs: Math.round(latencyMs), ...times } };
+function latencyStat(slow: SlowService, now: Instant): Pick<RegistryStats, 'latencyMs' | 'slowService'> {
+  if (slow.recent.weight === 0) return {};
+  const [recentMs, usualMs] = [recentLatencyMs(slow), usualLatencyMs(slow)];
+  const latencyMs = Math.round(recentMs);
+  if (slow.sinceMs === undefined) return { latencyMs };
+  const times = usualMs === undefined ? {} : { times: Math.round((10 * recentMs) / usualMs) / 10 };
+  return { latencyMs, slowService: { sinceMs: pastOnWallClock(slow.sinceMs, now), latencyMs, ...times } };
 }
 
 function withoutServiceStat(

@@ -11,6 +11,7 @@ import {
   type Step,
   slowAfterMs,
 } from '../../src/failures/reducer.ts';
+import { recentLatencyMs } from '../../src/failures/slow-service.ts';
 
 const RANGES = {
   owner: { baseMs: 1_000, capMs: 300_000 },
@@ -116,7 +117,7 @@ describe('a request is slow', () => {
   it('no sooner because of answers that were slow themselves, but these count as latency', () => {
     const story = new Story().succeeds(1, 300).succeeds(50, 9_000, { isSlow: true });
     expect(slowAfterMs(story.health)).toBe(1_200);
-    expect(story.health.latencyMs).toBeGreaterThan(5_000);
+    expect(recentLatencyMs(story.health.slow)).toBeGreaterThan(5_000);
   });
 
   it('after a second if nothing has succeeded and a circuit is open', () => {

@@ -218,7 +218,7 @@ export class Lifecycle {
     const tookMs = now.monotonicMs - sent.monotonicMs;
     // The scheduler moves the start of the requests that were in flight while the process stood still.
     const hasStoodStill = flight.startedAtMs > sent.monotonicMs || stoodStill(tookMs, this.#settings.longestRequestMs);
-    return hasStoodStill ? (this.scheduler.health.latencyMs ?? tookMs) : tookMs;
+    return hasStoodStill ? (this.scheduler.health.promptMs ?? tookMs) : tookMs;
   }
 
   /** Whether an outcome proves nothing, so that the request is repeated once. */
