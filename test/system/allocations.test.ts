@@ -120,12 +120,12 @@ const overHttp = (request) => async (round, calls) => {
 const [bare, ours] = [bareRequest, (key) => endpoint.requestToken(key)].map(overHttp);
 
 const counted = {
-  hit: { bytes: await fewestBytes(40, 50_000, hits), promises: await promises(1_000, hits) },
+  hit: { bytes: await fewestBytes(15, 50_000, hits), promises: await promises(1_000, hits) },
   cold: { bytes: await fewestBytes(20, 500, coldRequests), promises: await promises(500, coldRequests) },
-  owner: { bytes: await bytesPerOwner(100_000) },
+  owner: { bytes: await bytesPerOwner(50_000) },
   surviving: { bytes: await survivingBytes() },
   http: {
-    bytes: (await fewestBytes(60, 500, ours)) - (await fewestBytes(60, 500, bare)),
+    bytes: (await fewestBytes(30, 500, ours)) - (await fewestBytes(30, 500, bare)),
     promises: (await promises(500, ours)) - (await promises(500, bare)),
   },
 };
