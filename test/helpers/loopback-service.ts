@@ -245,11 +245,11 @@ export function silence(): Answer {
   return () => {};
 }
 
-/** Sends these bytes one at a time, and repeats the last one until the connection closes. */
-export function drip(bytes: string, everyMs = 1): Answer {
+/** Sends these characters or pieces one at a time, and repeats the last one until the connection closes. */
+export function drip(pieces: string | readonly string[], everyMs = 1): Answer {
   return (call) => {
     let at = 0;
-    const timer = setInterval(() => call.socket.write(bytes[Math.min(at++, bytes.length - 1)] ?? ''), everyMs);
+    const timer = setInterval(() => call.socket.write(pieces[Math.min(at++, pieces.length - 1)] ?? ''), everyMs);
     void call.gone.then(() => clearInterval(timer));
   };
 }
