@@ -13,7 +13,7 @@ import { seeded } from '../helpers/seeded.mjs';
 const ownerIn = (value: string) => decodeURIComponent(value.slice(value.indexOf('-of-') + 4));
 
 describe('A1', () => {
-  it('10,000 random interleavings of calls, answers, failures, rejections and clock moves', async () => {
+  it('5,000 random interleavings of calls, answers, failures, rejections and clock moves', async () => {
     const seed = Number(process.env.SEED ?? Date.now() % 1_000_000);
     const random = seeded(seed);
     const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
@@ -53,7 +53,7 @@ describe('A1', () => {
         () => random() < 0.3 && registry.forget(pick(owners)),
         () => clock.advance(pick([1, 1_000, 30_000, 100_000])),
       ];
-      for (let interleaving = 0; interleaving < 500; interleaving++) {
+      for (let interleaving = 0; interleaving < 250; interleaving++) {
         for (let step = 0; step < 6; step++) pick(steps)();
         for (let turn = 0; turn < 12; turn++) await Promise.resolve();
         source.calls.splice(0, source.calls.filter((each) => each.settled).length > 50 ? 40 : 0);
@@ -61,7 +61,7 @@ describe('A1', () => {
       await shut(registry, clock);
     }
     expect(wrong).toEqual([]);
-    expect(served).toBeGreaterThan(5_000);
+    expect(served).toBeGreaterThan(2_500);
   });
 });
 
