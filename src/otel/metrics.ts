@@ -72,7 +72,7 @@ export const METRICS = Object.freeze({
   'owner_token.owners': metric(
     'gauge',
     '{owner}',
-    'Owners in the cache (held), with a token (usable), whose last request failed (paused), and whose newest tokens the API ' +
+    'Owners in the cache (held), with a token and not without service (usable), whose last request failed (paused), and whose newest tokens the API ' +
       'rejects (rejected).',
     'owner_token.owner.state',
   ),

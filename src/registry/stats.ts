@@ -83,7 +83,7 @@ export interface PauseStats {
 export interface RegistryStats {
   /** Owners in the cache now. */
   owners: number;
-  /** Owners with a token. One whose token has expired counts until its next call. */
+  /** Owners with a token, but for those without service. One whose token has expired counts until its next call. */
   usable: number;
   /** Token requests in flight now. */
   inFlight: number;
@@ -187,7 +187,7 @@ export function registryStats(
   };
   return {
     owners: size,
-    usable,
+    usable: usable - owners.withoutService.withToken,
     inFlight,
     slow: lists.slow.length,
     queued,

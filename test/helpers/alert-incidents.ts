@@ -119,6 +119,26 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
     tenants: [owners()],
     rules: () => [during([10 * MIN, 10 * MIN + 45 * SEC], outage(refusal(503)))],
   },
+  'a service restarts: 45 s without an answer; tokens live for 1 minute': {
+    ...short,
+    name: 'restart, short',
+    tokenLifeS: 60,
+    tenants: [owners()],
+    rules: () => [during([10 * MIN, 10 * MIN + 45 * SEC], outage(refusal(503)))],
+  },
+  'all five customers’ keys are revoked': {
+    ...short,
+    name: 'few',
+    tenants: [owners({ name: 'revoked', count: 5 })],
+    ...revoked('revoked', () => 10 * MIN),
+  },
+  'of five customers, the one whose key is dead calls first after a start, and the others a minute later': {
+    ...short,
+    name: 'few at start',
+    fromMs: 0,
+    tenants: [owners({ name: 'dead', count: 1, everyMs: 10 * SEC }), owners({ count: 4, fromMs: MIN })],
+    rules: () => [deadKeys('dead', REVOKED)],
+  },
   'a deployment replaces three replicas, while calls wait': {
     ...short,
     minutes: 20,

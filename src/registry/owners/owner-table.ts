@@ -46,6 +46,7 @@ export class OwnerTable {
 
   #evicted(slot: Slot): void {
     this.evictions++;
+    this.withoutService.noteToken(slot, false);
     this.#removeTrouble(slot);
     this.#diagnostics.emit('owner.evicted', () => ({ owner: slot.owner }));
   }
@@ -163,6 +164,7 @@ export class OwnerTable {
   /** Stores a changed slot. */
   store(slot: Slot): void {
     this.#noteTrouble(slot);
+    this.withoutService.noteToken(slot, slot.held !== undefined);
     if (slot.held) {
       this.#withoutToken.delete(slot.accessKey);
       this.#withToken ??= this.#newWithToken();
@@ -184,7 +186,13 @@ export class OwnerTable {
 
   /** A call was not served; one that needs a longer life than that of the owner's token leaves it with service. */
   noteUnserved(slot: Slot, now: Instant): void {
-    if (!isLive(slot, now)) this.withoutService.add(slot, now.monotonicMs);
+    if (!isLive(slot, now)) this.loseService(slot, now);
+  }
+
+  /** The owner is without service, whether or not it has a token. */
+  loseService(slot: Slot, { monotonicMs }: Instant): void {
+    this.withoutService.add(slot, monotonicMs);
+    this.withoutService.noteToken(slot, this.#withToken?.peek(slot.accessKey) !== undefined);
   }
 
   /** Keeps later callers from joining this request. Returns whether they could join it until now. */

@@ -22,6 +22,8 @@ interface Unserved {
   /** Its last one. */
   readonly failedAtMs: number;
   hasLapsed: boolean;
+  /** Whether it still has a token, which the API rejected. */
+  hasToken: boolean;
   previous: Unserved | undefined;
   next: Unserved | undefined;
 }
@@ -29,6 +31,8 @@ interface Unserved {
 export class WithoutService {
   /** How many have lapsed. */
   lapsed = 0;
+  /** How many still have their rejected token, those that have lapsed included. */
+  withToken = 0;
   readonly #max: number;
   readonly #byAccessKey = new Map<string, Unserved>();
   #first: Unserved | undefined;
@@ -71,7 +75,8 @@ export class WithoutService {
     const sinceMs = this.of(slot)?.sinceMs ?? nowMs;
     this.remove(slot.accessKey);
     const { accessKey } = slot;
-    const unserved = { slot, sinceMs, failedAtMs: nowMs, hasLapsed: false, previous: this.#last, next: undefined };
+    const place = { previous: this.#last, next: undefined };
+    const unserved = { slot, sinceMs, failedAtMs: nowMs, hasLapsed: false, hasToken: false, ...place };
     this.#byAccessKey.set(accessKey, unserved);
     if (this.#last) this.#last.next = unserved;
     else this.#first = unserved;
@@ -85,13 +90,22 @@ export class WithoutService {
     const unserved = this.#byAccessKey.get(accessKey);
     if (!unserved) return;
     this.#byAccessKey.delete(accessKey);
-    const { previous, next, hasLapsed } = unserved;
+    const { previous, next, hasLapsed, hasToken } = unserved;
     if (hasLapsed) this.lapsed--;
+    if (hasToken) this.withToken--;
     if (this.#current === unserved) this.#current = next;
     if (previous) previous.next = next;
     else this.#first = next;
     if (next) next.previous = previous;
     else this.#last = previous;
+  }
+
+  /** The owner's token was stored, or is not any more. */
+  noteToken({ accessKey }: Slot, hasToken: boolean): void {
+    const unserved = this.#byAccessKey.get(accessKey);
+    if (!unserved || unserved.hasToken === hasToken) return;
+    unserved.hasToken = hasToken;
+    this.withToken += hasToken ? 1 : -1;
   }
 
   /** To be called before anything is read. */

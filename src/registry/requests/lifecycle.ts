@@ -286,8 +286,7 @@ export class Lifecycle {
     const ownerPause = isCurrent ? givenPause : undefined;
     if (isCurrent && flight.waiting > 0) this.#owners.noteUnserved(slot, now);
     // The key was revoked with the token that the API rejected.
-    if (isCurrent && isReplacing(slot) && error.code === 'owner_refused')
-      this.#owners.withoutService.add(slot, now.monotonicMs);
+    if (isCurrent && isReplacing(slot) && error.code === 'owner_refused') this.#owners.loseService(slot, now);
     if (ownerPause) {
       recordFailure(slot, ownerPause);
       this.#owners.store(slot);

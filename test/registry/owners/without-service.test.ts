@@ -120,6 +120,37 @@ describe('an owner whose token the API rejected', () => {
     expect(count(registry)).toBe(0);
   });
 
+  it('does not count as one with a token meanwhile, which it has for another while', async () => {
+    const { registry, clock, source } = await rejected();
+    await registry.getToken('b');
+    expect(registry.stats()).toMatchObject({ owners: 2, usable: 2 });
+    source.script(refuse);
+    await registry.getToken('a');
+    expect(registry.stats()).toMatchObject({ owners: 2, usable: 1, withoutService: { owners: 1 } });
+    clock.advance(100_000);
+    await errorOf(registry.getToken('a'));
+    expect(registry.stats()).toMatchObject({ owners: 2, usable: 1, withoutService: { owners: 1 } });
+    source.script((call) => call.succeed({ token: 'new' }));
+    clock.advance(2 * HOUR);
+    await registry.getToken('a');
+    expect(registry.stats()).toMatchObject({ owners: 2, usable: 2, withoutService: { owners: 0 } });
+  });
+
+  it.each<[string, (registry: OwnerTokenRegistry) => unknown]>([
+    ['forgotten', (registry) => registry.forget('a')],
+    ['evicted', (registry) => registry.getToken('b')],
+  ])('leaves the counts of tokens when it is %s', async (_, leave) => {
+    const { registry, source } = answering({ maxOwners: 1 });
+    registry.reject('a', await registry.getToken('a'));
+    source.script((call) => (call.accessKey === 'a' ? refuse(call) : call.succeed()));
+    await registry.getToken('a');
+    expect(registry.stats()).toMatchObject({ owners: 1, usable: 0 });
+    await leave(registry);
+    registry.forget('a');
+    const { owners, usable } = registry.stats();
+    expect(usable).toBe(owners);
+  });
+
   it('is with service once a call with the old token is accepted', async () => {
     const { registry, source, token } = await rejected();
     source.script(refuse);
