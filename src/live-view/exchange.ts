@@ -20,7 +20,7 @@ export type HasEnded = () => boolean;
 
 /** An open page. */
 export interface Viewer {
-  send(text: string): void;
+  send(bytes: string | Uint8Array): void;
 }
 
 export interface Answer {
@@ -97,7 +97,7 @@ export function answerByNode(
     return;
   }
   const leave = body({
-    send: (text) => void (res.writableLength > MAX_WAITING_BYTES ? res.destroy() : res.write(text)),
+    send: (bytes) => void (res.writableLength > MAX_WAITING_BYTES ? res.destroy() : res.write(bytes)),
   });
   res.once('close', leave);
 }
@@ -114,9 +114,9 @@ export function answerByFetch({ status, headers, body }: Answer, method: string,
           controller.error(new DOMException('the page is gone', 'AbortError'));
         };
         if (signal.aborted) return end();
-        const send = (text: string) => {
+        const send = (bytes: string | Uint8Array) => {
           if ((controller.desiredSize ?? 0) < -MAX_WAITING_BYTES) end();
-          else controller.enqueue(Buffer.from(text));
+          else controller.enqueue(Buffer.from(bytes as Uint8Array));
         };
         leave = body({ send });
         signal.addEventListener('abort', end, { once: true });

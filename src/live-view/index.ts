@@ -32,8 +32,8 @@ export interface LiveView {
 }
 
 /**
- * A read-only page of running registries: which owners work, which do not, why, and until when. It listens to nothing and
- * starts nothing until a page is open, and answers 403 until `authorize` or `public` says who may look.
+ * A read-only page of running registries: which owners work, which do not, why, and until when. Until a page is
+ * open it does nothing but record token requests, in at most 4 MB. It answers 403 until `authorize` or `public` says who may look.
  *
  * @param registries one, or several with different names.
  * @throws OwnerTokenError `invalid_options`, listing every problem.

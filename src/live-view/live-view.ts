@@ -14,12 +14,13 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { startTimer, stopTimer, type Timer } from '../clock.ts';
 import { OwnerTokenError } from '../errors/owner-token-error.ts';
+import { encodingOf, type Writer, writerOf } from '../page-engine/compression.ts';
 import type { Lane } from '../page-engine/data.ts';
 import { StateStream } from '../page-engine/state-stream.ts';
 import type { OwnerReport } from '../registry/reports.ts';
 import { isForeign, refusalOf, SECURITY_HEADERS } from './access.ts';
 import { count, failsFor, find, isNamed, sharingOf } from './counted.ts';
-import type { Answer, Received, Viewer } from './exchange.ts';
+import type { Answer, Received } from './exchange.ts';
 import type { Found, FoundOwner, Frame, RegistryView, Replica } from './frames.ts';
 import type { LiveViewOptions, ViewedRegistry } from './options.ts';
 import { pageHtml } from './page-html.ts';
@@ -96,33 +97,31 @@ export class LiveView {
     if (file !== '' && isForeign(received)) return text(403, FOREIGN);
     const built = await import('./built-page.ts');
     this.#version = built.version;
-    if (file === 'events') return method === 'GET' ? () => this.#events(viewOf(received.query)) : text(200, '');
+    if (file === 'events') return method === 'GET' ? () => this.#events(received) : text(200, '');
     if (file === 'live-view.js') return asset('text/javascript', built.script);
     if (file === 'live-view.css') return asset('text/css', built.style);
     return asset('text/html', pageHtml());
   }
 
-  #events(view: View): Answer {
+  #events({ query, header }: Received): Answer {
     if (this.#stream.size >= MAX_VIEWERS) return text(503, 'Too many pages are open.');
     // `no-transform`, or a compressing middleware would hold the frames back; the last header is for nginx.
     const headers = { 'cache-control': 'no-store, no-transform', 'x-accel-buffering': 'no' };
+    const accepted = header('accept-encoding');
     return {
       status: 200,
-      headers: { ...SECURITY_HEADERS, ...headers, 'content-type': 'text/event-stream' },
-      body: (viewer) => this.#join(viewer, view),
+      headers: { ...SECURITY_HEADERS, ...headers, ...encodingOf(accepted), 'content-type': 'text/event-stream' },
+      body: ({ send }) => this.#join(writerOf(accepted, send), viewOf(query)),
     };
   }
 
-  #join(viewer: Viewer, view: View): () => void {
+  #join(writer: Writer, view: View): () => void {
     if (this.#stream.size === 0) this.#begin();
-    viewer.send('retry: 1000\n\n');
-    const leave = this.#stream.join(
-      JSON.stringify(view),
-      () => this.#frame(view),
-      (event) => viewer.send(event),
-    );
+    writer.send('retry: 1000\n\n');
+    const leave = this.#stream.join(JSON.stringify(view), () => this.#frame(view), writer.send);
     return () => {
       leave();
+      writer.end();
       if (this.#stream.size === 0) stopTimer(this.#timer);
     };
   }

@@ -195,7 +195,8 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
     await registry.getToken('key-2');
     const later = liveView(registry, { public: true });
     await listen((req, res) => {
-      // As if of a process that has just started: how long it has run is all that the page can see of that.
+      // As if of a process that has just started: how long it has run is all that the page can see of that. Uncompressed, to be changed.
+      delete req.headers['accept-encoding'];
       const write = res.write.bind(res) as (text: string) => boolean;
       res.write = ((text: string) => write(text.replace(/"upMs":\d+/, '"upMs":1'))) as typeof res.write;
       later.node(req, res);

@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { encodingOf, writerOf } from '../../page-engine/compression.ts';
 import { StateStream } from '../../page-engine/state-stream.ts';
 import type { Stream } from './operation.ts';
 
@@ -20,15 +21,19 @@ export class Feed {
   /** Adds a reader. Returns false if there are too many. */
   attach(res: ServerResponse, { key, state }: Pick<Stream, 'key' | 'state'>): boolean {
     if (this.#readers.size >= MAX_READERS) return false;
-    res.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' });
-    res.write('retry: 500\n\n');
+    const accepted = `${res.req.headers['accept-encoding']}`;
+    const headers = { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' };
+    res.writeHead(200, { ...headers, ...encodingOf(accepted) });
+    const writer = writerOf(accepted, (bytes) => void res.write(bytes));
+    writer.send('retry: 500\n\n');
     this.#readers.add(res);
     const leave = this.#stream.join(key, state, (event) => {
       if (res.writableLength > MAX_WAITING_BYTES) res.destroy();
-      else res.write(event);
+      else writer.send(event);
     });
     res.on('close', () => {
       leave();
+      writer.end();
       this.#readers.delete(res);
     });
     return true;

@@ -11,7 +11,15 @@ describe('the feed', () => {
   const read = (writableLength = 0) => {
     const closed: (() => void)[] = [];
     const on = (_: string, listener: () => void) => closed.push(listener);
-    const reader = { writeHead() {}, write: (text: string) => sent.push(text), on, destroy: vi.fn(), writableLength };
+    const req = { headers: {} };
+    const reader = {
+      req,
+      writeHead() {},
+      write: (text: string) => sent.push(text),
+      on,
+      destroy: vi.fn(),
+      writableLength,
+    };
     const isTaken = feed.attach(reader as unknown as ServerResponse, { key: '', state });
     return { ...reader, isTaken, close: () => closed.forEach((listener) => void listener()) };
   };
