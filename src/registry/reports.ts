@@ -5,6 +5,7 @@ import type { OwnerTokenErrorCode } from '../errors/owner-token-error.ts';
 import { checkOptions, integer, type OptionRules } from '../option-check.ts';
 import type { OwnerTable } from './owners/owner-table.ts';
 import { type Conditions, isLive, laterPause, type Phase, phaseOf, type Slot, troubleOf } from './owners/slot.ts';
+import type { WithoutService } from './owners/without-service.ts';
 
 /**
  * What is known about one owner: "which customer is this, and why does it not work?"
@@ -217,9 +218,26 @@ function withoutServiceReport(
   return { withoutService: { sinceMs: onWall(sinceMs), failedAtMs: onWall(failedAtMs), hasLapsed } };
 }
 
-function failureReport({ failingSinceMs }: ReportContext, slot: Slot, now: Instant): OwnerFailure | undefined {
+/** Not the owner failed, but the queue, or the service for all: the next call may try at once. */
+function unservedReport(unserved: ReturnType<WithoutService['of']>, now: Instant): OwnerFailure | undefined {
+  if (!unserved) return undefined;
+  const { code, message, status } = unserved.error;
+  const failedAtMs = pastOnWallClock(unserved.failedAtMs, now);
+  const sinceMs = pastOnWallClock(unserved.sinceMs, now);
+  return {
+    code,
+    message,
+    ...(status !== undefined && { status }),
+    sinceMs,
+    failedAtMs,
+    failures: 1,
+    retryAtMs: failedAtMs,
+  };
+}
+
+function failureReport({ failingSinceMs, owners }: ReportContext, slot: Slot, now: Instant): OwnerFailure | undefined {
   const trouble = troubleOf(slot);
-  if (!trouble) return undefined;
+  if (!trouble) return unservedReport(owners.withoutService.of(slot), now);
   const sinceMs = failingSinceMs(slot);
   const { error, count: failures, retryAtMonotonicMs } = trouble;
   const { code, message, status, oauthError, failedAtMs } = error;

@@ -25,8 +25,8 @@ function contradiction(last: LastCall, isServed: boolean, issuedAtMs: number, no
     const hasEnded = last.expiresAtMs <= nowMs;
     return isServed || hasEnded ? undefined : 'its call got a token, and the view says that it cannot be served';
   }
-  // What the queue does to a call is counted in `stats()`, and says nothing of the owner.
-  if (last.code === 'queue_timeout') return undefined;
+  // Once the queue is short, what it did to a call a while ago says nothing of the next one.
+  if (last.code === 'queue_timeout' && nowMs - last.endedAtMs >= 30_000) return undefined;
   const isRenewed = isServed && issuedAtMs + 1_000 >= last.endedAtMs;
   return isServed && !isRenewed ? `its call failed (${last.code}), and the view says that it is served` : undefined;
 }
@@ -74,7 +74,7 @@ const SENTENCES: Readonly<Record<keyof typeof INCIDENTS, RegExp>> = {
   'the client secret is wrong':
     /^The token service has refused this client since 00:03:00 UTC \(401\)\. 1,\d{3} of 3,000 owners cannot be served\./,
   'a storm of 429s':
-    /^\d+ owners cannot be served: 429 since 00:01:\d\d UTC; the others are served, up to \d+ s late, because requests are paced to [\d.]+ a second\.$/,
+    /^1,\d{3} owners cannot be served: 1,\d{3} × timed out in the queue since [\d:]+ UTC, \d+ × 429 since 00:01:\d\d UTC; the others are served, up to \d+ s late, because requests are paced to [\d.]+ a second\.$/,
   'one owner in ten is on a shard that answers 503':
     /^3\d\d owners cannot be served: .*503 since 00:03:00 UTC.*; the others are served/,
   'a few keys are dead': /^7 owners cannot be served: refused \(400\) since 00:01:\d\d UTC; the others are served\.$/,

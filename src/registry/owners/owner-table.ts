@@ -5,6 +5,7 @@
  */
 
 import type { Instant } from '../../clock.ts';
+import type { OwnerTokenError } from '../../errors/owner-token-error.ts';
 import type { Diagnostics } from '../../reporting/diagnostics.ts';
 import type { AccessToken } from '../../token.ts';
 import type { Flight } from '../requests/flight.ts';
@@ -185,13 +186,13 @@ export class OwnerTable {
   }
 
   /** A call was not served; one that needs a longer life than that of the owner's token leaves it with service. */
-  noteUnserved(slot: Slot, now: Instant): void {
-    if (!isLive(slot, now)) this.loseService(slot, now);
+  noteUnserved(slot: Slot, now: Instant, error: OwnerTokenError): void {
+    if (!isLive(slot, now)) this.loseService(slot, now, error);
   }
 
   /** The owner is without service, whether or not it has a token. */
-  loseService(slot: Slot, { monotonicMs }: Instant): void {
-    this.withoutService.add(slot, monotonicMs);
+  loseService(slot: Slot, { monotonicMs }: Instant, error: OwnerTokenError): void {
+    this.withoutService.add(slot, monotonicMs, error);
     this.withoutService.noteToken(slot, this.#withToken?.peek(slot.accessKey) !== undefined);
   }
 

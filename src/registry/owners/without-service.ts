@@ -10,6 +10,7 @@
  * time for any number of owners, and each owner lapses once.
  */
 
+import type { OwnerTokenError } from '../../errors/owner-token-error.ts';
 import type { Slot } from './slot.ts';
 
 const LAPSES_AFTER_MS = 7_200_000;
@@ -21,6 +22,8 @@ interface Unserved {
   readonly sinceMs: number;
   /** Its last one. */
   readonly failedAtMs: number;
+  /** Why it was not served. */
+  readonly error: OwnerTokenError;
   hasLapsed: boolean;
   /** Whether it still has a token, which the API rejected. */
   hasToken: boolean;
@@ -71,12 +74,12 @@ export class WithoutService {
   }
 
   /** A call of the owner was not served. */
-  add(slot: Slot, nowMs: number): void {
+  add(slot: Slot, nowMs: number, error: OwnerTokenError): void {
     const sinceMs = this.of(slot)?.sinceMs ?? nowMs;
     this.remove(slot.accessKey);
     const { accessKey } = slot;
     const place = { previous: this.#last, next: undefined };
-    const unserved = { slot, sinceMs, failedAtMs: nowMs, hasLapsed: false, hasToken: false, ...place };
+    const unserved = { slot, sinceMs, failedAtMs: nowMs, error, hasLapsed: false, hasToken: false, ...place };
     this.#byAccessKey.set(accessKey, unserved);
     if (this.#last) this.#last.next = unserved;
     else this.#first = unserved;

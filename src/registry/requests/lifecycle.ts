@@ -284,9 +284,9 @@ export class Lifecycle {
     const { slot } = flight;
     const isCurrent = this.#owners.isCurrent(flight);
     const ownerPause = isCurrent ? givenPause : undefined;
-    if (isCurrent && flight.waiting > 0) this.#owners.noteUnserved(slot, now);
+    if (isCurrent && flight.waiting > 0) this.#owners.noteUnserved(slot, now, error);
     // The key was revoked with the token that the API rejected.
-    if (isCurrent && isReplacing(slot) && error.code === 'owner_refused') this.#owners.loseService(slot, now);
+    if (isCurrent && isReplacing(slot) && error.code === 'owner_refused') this.#owners.loseService(slot, now, error);
     if (ownerPause) {
       recordFailure(slot, ownerPause);
       this.#owners.store(slot);

@@ -93,7 +93,7 @@ export class Requests {
     const isCircuit = circuit !== undefined && pause === circuit;
     this.refused[isCircuit ? circuit.scope : 'owner']++;
     this.failedCalls.refused++;
-    this.#owners.noteUnserved(slot, now);
+    this.#owners.noteUnserved(slot, now, pause.error);
     this.#diagnostics.refused(isCircuit ? circuit.scope : slot);
     throw refusal(pause, slot.owner, now);
   }

@@ -95,9 +95,9 @@ export class Scheduler {
     }, afterMs);
   }
 
-  /** The request leaves the queue with an error. */
-  #refuse(flight: Flight, error: OwnerTokenError): void {
-    if (this.remove(flight) && flight.waiting > 0) this.#owners.noteUnserved(flight.slot, this.#time.now());
+  /** The request leaves the queue with an error. @param cause what is kept of it, where many requests have the same. */
+  #refuse(flight: Flight, error: OwnerTokenError, cause = error): void {
+    if (this.remove(flight) && flight.waiting > 0) this.#owners.noteUnserved(flight.slot, this.#time.now(), cause);
     if (error.code === 'queue_full') this.counts.queueFull += flight.waiting;
     if (error.code === 'queue_timeout') this.counts.queueTimeouts += flight.waiting;
     this.#endWait(flight, error);
@@ -309,7 +309,7 @@ export class Scheduler {
           });
         }
         this.#diagnostics.refused(circuit.scope, flight.waiting);
-        this.#refuse(flight, refusal(circuit, flight.slot.owner, now));
+        this.#refuse(flight, refusal(circuit, flight.slot.owner, now), circuit.error);
       }
     }
   }

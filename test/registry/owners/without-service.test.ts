@@ -12,7 +12,7 @@ const MIN = 60_000;
 const HOUR = 60 * MIN;
 const REVOKED = new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' });
 const down = (retryAfterMs = 5_000) =>
-  new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint', retryAfterMs });
+  new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint', retryAfterMs, status: 502 });
 
 const refuse = (call: ScriptedCall) => call.fail(REVOKED);
 const count = (registry: OwnerTokenRegistry) => registry.stats().withoutService.owners;
@@ -56,7 +56,7 @@ describe('an owner is without service', () => {
   });
 
   it('if an open circuit or the queue refuses its call, and is found by a walk over all owners', async () => {
-    const { registry, source } = answering({ concurrency: 1, maxQueued: 1 });
+    const { registry, clock, source } = answering({ concurrency: 1, maxQueued: 1 });
     source.script((call) => call.fail(down()));
     await errorOf(registry.getToken('failed'));
     await errorOf(registry.getToken('refused'));
@@ -67,7 +67,16 @@ describe('an owner is without service', () => {
     expect((await errorOf(registry.getToken('full'))).code).toBe('queue_full');
     expect(count(registry)).toBe(3);
     const walked = [...registry.eachOwner()].filter(({ withoutService }) => withoutService);
-    expect(walked).toHaveLength(3);
+    const reasons = walked.map(({ failure }) => `${failure?.code} ${failure?.status}`).sort();
+    expect(reasons).toEqual(['endpoint_unavailable 502', 'endpoint_unavailable 502', 'queue_full undefined']);
+    const failed = walked.find(({ failure }) => failure?.code === 'queue_full');
+    expect(failed?.owner).toBe(registry.fingerprint('full'));
+    expect(failed?.failure).toMatchObject({
+      sinceMs: clock.now(),
+      failedAtMs: clock.now(),
+      retryAtMs: clock.now(),
+      failures: 1,
+    });
     await registry.close({ timeoutMs: 0 });
     await Promise.all(waiting);
     expect(count(registry)).toBe(0);
@@ -214,6 +223,7 @@ describe('an owner that nobody calls for two hours', () => {
 });
 
 describe('the list', () => {
+  const DOWN = new OwnerTokenError('endpoint_unavailable', 'down');
   /** The count, and how many have lapsed. */
   const sizes = (list: WithoutService) => [list.size, list.lapsed];
 
@@ -221,11 +231,11 @@ describe('the list', () => {
     const list = new WithoutService(2);
     const [a, b, c, d, e] = ['a', 'b', 'c', 'd', 'e'].map((owner) => createSlot(`owner_${owner}`));
     const slots = [a, b, c, d, e] as ReturnType<typeof createSlot>[];
-    for (const [at, slot] of slots.slice(0, 3).entries()) list.add(slot, at);
+    for (const [at, slot] of slots.slice(0, 3).entries()) list.add(slot, at, DOWN);
     expect([...list.slots()]).toEqual([b, c]);
     list.lapse(2 * HOUR + 2);
     expect(sizes(list)).toEqual([0, 2]);
-    for (const slot of slots.slice(3)) list.add(slot, 3 * HOUR);
+    for (const slot of slots.slice(3)) list.add(slot, 3 * HOUR, DOWN);
     expect(sizes(list)).toEqual([2, 2]);
     list.lapse(5 * HOUR);
     expect(sizes(list)).toEqual([0, 2]);
@@ -243,7 +253,7 @@ describe('the list', () => {
       model = model.filter((each) => each.owner !== owner);
       if (step % 4 === 3) list.remove(slot.accessKey);
       else {
-        list.add(slot, nowMs);
+        list.add(slot, nowMs, DOWN);
         model.push({ owner, atMs: nowMs, hasLapsed: false });
         const current = model.filter(({ hasLapsed }) => !hasLapsed);
         if (current.length > 5) model = model.filter((each) => each !== current[0]);
