@@ -66,21 +66,24 @@ it('objects of this library show nothing of what they hold, whatever state they 
   expect(leaksIn(seen.join('\n'))).toEqual([]);
 });
 
-/** Replicas whose Redis fails, forges, forgets how to subscribe, and sets its clock back, and one that cannot name its client. */
+/**
+ * Replicas whose Redis fails, forges, forgets how to subscribe, and sets its clock back, one that cannot name its client, and one
+ * with two registries.
+ */
 async function everySharingEvent(logger: Logger): Promise<void> {
   const fleet = new ModelFleet(new FleetSource((call) => call.succeed({ token: SECRETS.token })));
   const { clock, model, source } = fleet;
   const fails = () => Promise.reject(chatty());
   let up = true;
   const redis = { ...model.port((answer) => (up ? Promise.resolve(answer()) : fails())), subscribe: fails };
-  const { registry } = fleet.replica({ redis, logger });
+  const { registry, shared } = fleet.replica({ redis, logger });
   const get = (key: string) => asTimePasses(registry.getToken(key), clock);
   await get(accessKey);
   for (const fields of model.keys.values()) fields.set('v', `A${fields.get('v')}`);
-  registry.forget(accessKey);
-  await get(accessKey);
+  await fleet.replica({ logger }).registry.getToken(accessKey);
   await fleet.replica({ sealingKeys: [SEALING_KEY.map((byte) => byte ^ 0xff)], logger }).registry.getToken(accessKey);
   up = false;
+  registry.forget(accessKey);
   await get(otherAccessKey);
   up = true;
   await fleet.pass(10_000);
@@ -88,6 +91,7 @@ async function everySharingEvent(logger: Logger): Promise<void> {
   await get('another');
   source.identity = fails;
   await fleet.replica({ logger }).registry.getToken(otherAccessKey);
+  await new OwnerTokenRegistry({ source: shared }).close();
   await registry.close();
 }
 
