@@ -169,9 +169,16 @@ export type Timer = NodeJS.Timeout | (() => void);
  * timers if it has none.
  */
 export function startTimer(clock: Clock | undefined, fn: () => void, ms: number): Timer {
-  return clock && property(clock, 'setTimeout')
+  return clock && clock !== systemClock && property(clock, 'setTimeout')
     ? (clock as Required<Clock>).setTimeout(fn, ms)
     : setTimeout(fn, Math.min(ms, MAX_TIMER_MS));
+}
+
+/** The same, without keeping the process alive. */
+export function startIdleTimer(clock: Clock | undefined, fn: () => void, ms: number): Timer {
+  const timer = startTimer(clock, fn, ms);
+  if (typeof timer !== 'function') timer.unref();
+  return timer;
 }
 
 /** Cancels the timer, if there is one and it has not fired yet. */
@@ -228,6 +235,36 @@ export function startLimit(clock: Clock = systemClock, fn: OnLimit, ms: number):
     isCancelled = true;
     stopTimer(timer);
   };
+}
+
+/**
+ * How long the event loop has been idle, in milliseconds. With a given clock, and in a runtime that does not report it
+ * (workerd), it counts as always idle.
+ */
+const idleMs = (clock: Clock): number =>
+  (clock === systemClock ? (performance as Loop).eventLoopUtilization?.().idle : undefined) ?? clock.monotonic();
+
+/** Missing in the types of browsers, against which this file is checked too. */
+interface Loop {
+  eventLoopUtilization?(): { readonly idle: number };
+}
+
+/**
+ * The result of work that never fails, or undefined when the time is up. If the event loop was busy for most of that time, it
+ * may not have read what arrived, or not even sent the request, so the work gets the same time again. So it does if the limit
+ * is late, because a loop also counts as idle while its process gets no CPU time.
+ *
+ * @param maxMs the total time that it may get.
+ */
+export function within<T>(work: Promise<T>, ms: number, clock: Clock, maxMs: number): Promise<T | undefined> {
+  const idleBeforeMs = idleMs(clock);
+  return new Promise((resolve) => {
+    const timeOut = (_hasStoodStill: boolean, isLate: boolean) => {
+      const isBusy = isLate || idleMs(clock) - idleBeforeMs < ms / 2;
+      resolve(isBusy && maxMs > ms ? within(work, ms, clock, maxMs - ms) : undefined);
+    };
+    void work.then(resolve).then(startLimit(clock, timeOut, ms));
+  });
 }
 
 /** Waits until a promise settles, but at most `ms`, which may be negative. Rejects if the promise does in time. */

@@ -9,8 +9,8 @@ import {
   stopTimer,
   systemClock,
   Time,
+  within,
 } from '../src/clock.ts';
-import { within } from '../src/within.ts';
 import { machine } from './helpers/instants.ts';
 import { ManualClock, settle } from './helpers/manual-clock.ts';
 import { seeded } from './helpers/seeded.mjs';

@@ -72,19 +72,13 @@ export const SHARING_EVENTS = Object.freeze({
   'sharing.resumed': logLine('info', 'tokens are shared again'),
   'sharing.unreadable': logLine<'count'>('warn', 'cannot decrypt a stored token: do all replicas have the same keys?'),
   'sharing.subscribe_failed': logLine('warn', 'cannot subscribe to wake-ups: followers poll instead'),
-  'sharing.key_mismatch': logLine<'replicas'>(
-    'warn',
-    'replicas with this prefix use a different key: they share nothing with this one',
-  ),
+  'sharing.key_mismatch': logLine<'replicas'>('warn', 'replicas with this prefix have other keys: they share nothing'),
   'sharing.unidentified': logLine<'count'>(
     'error',
-    "tokens are not shared because the source's identity() failed: set the option identity of SharedTokens",
+    'tokens are not shared: identity() failed; set the option identity',
   ),
   'sharing.clock_behind': logLine<'behindMs'>('warn', "the Redis server's clock is behind: check its time service"),
-  'sharing.forget_delayed': logLine(
-    'warn',
-    'an owner was forgotten here alone: the others are told when Redis is back',
-  ),
+  'sharing.forget_delayed': logLine('warn', 'an owner is forgotten here alone until Redis is available'),
   'sharing.second_registry': logLine('warn', 'a second registry over one SharedTokens gets no news of other replicas'),
 } satisfies Readonly<Record<`sharing.${SharingEvent}`, LogLine<string>>>);
 

@@ -4,7 +4,7 @@
  * at their own pace.
  */
 
-import { startTimer, stopTimer, type Timer } from '../clock.ts';
+import { startIdleTimer, stopTimer, type Timer } from '../clock.ts';
 import { FORGET } from './record-scripts.ts';
 import type { SharedCallDeps } from './shared-call.ts';
 
@@ -18,50 +18,46 @@ interface Forgetting {
   /** The record's; undefined until it has been asked. */
   generation?: number;
   isTold?: boolean;
+  /** The attempt in flight: whether the others were told. */
   sending?: Promise<boolean> | undefined;
 }
 
-type Deps = Pick<SharedCallDeps, 'link' | 'names' | 'known' | 'clock' | 'diagnostics'>;
-
 export class Forgettings {
-  readonly #deps: Deps;
-  readonly #nameOf: (accessKey: string) => Promise<string>;
   /** By access key: those on their way too. */
-  readonly #kept = new Map<string, Forgetting>();
+  readonly kept = new Map<string, Forgetting>();
+  readonly #deps: SharedCallDeps;
   /** Whether one was not sent at once; it has been warned of. */
   #isDelayed = false;
   #timer: Timer | undefined;
 
-  /** @param nameOf the name of the owner's record. */
-  constructor(deps: Deps, nameOf: (accessKey: string) => Promise<string>) {
+  constructor(deps: SharedCallDeps) {
     this.#deps = deps;
-    this.#nameOf = nameOf;
   }
 
   async add(accessKey: string): Promise<void> {
     const forgetting: Forgetting = { accessKey };
-    this.#kept.set(accessKey, forgetting);
+    this.kept.set(accessKey, forgetting);
     const isSent = await this.#send(forgetting);
-    const isLast = this.#kept.get(accessKey) === forgetting;
-    if (isLast && (isSent || this.#kept.size > MAX_KEPT)) this.#kept.delete(accessKey);
+    const isLast = this.kept.get(accessKey) === forgetting;
+    if (isLast && (isSent || this.kept.size > MAX_KEPT)) this.kept.delete(accessKey);
     if (!isSent) this.#later();
   }
 
-  /** Whether the owner's record has no token from before. Undefined if the owner was not forgotten lately. */
-  isRecorded(accessKey: string): Promise<boolean> | undefined {
-    const forgetting = this.#kept.get(accessKey);
-    return forgetting && this.#send(forgetting).then(() => forgetting.generation !== undefined);
+  /** Whether the owner's record has no token from before. */
+  async isRecorded(accessKey: string): Promise<boolean> {
+    const forgetting = this.kept.get(accessKey);
+    return !forgetting || (await this.#send(forgetting)) || forgetting.generation !== undefined;
   }
 
   /** Sends all that is kept, one after the other, while Redis is available. */
   async flush(): Promise<void> {
-    for (const forgetting of this.#kept.values()) {
+    for (const forgetting of this.kept.values()) {
       const { isTold } = forgetting;
       if (!(await this.#send(forgetting))) break;
-      if (isTold) this.#kept.delete(forgetting.accessKey);
+      if (isTold) this.kept.delete(forgetting.accessKey);
       forgetting.isTold = true;
     }
-    this.#isDelayed &&= this.#kept.size > 0;
+    this.#isDelayed &&= this.kept.size > 0;
     if (this.#isDelayed) this.#later();
   }
 
@@ -72,35 +68,31 @@ export class Forgettings {
   }
 
   #later(): void {
-    if (!this.#isDelayed) this.#deps.diagnostics.report('forget_delayed');
+    const { clock, diagnostics } = this.#deps;
+    if (!this.#isDelayed) diagnostics.report('forget_delayed');
     this.#isDelayed = true;
     stopTimer(this.#timer);
-    this.#timer = startTimer(this.#deps.clock, () => void this.flush(), AGAIN_MS);
-    // It keeps no process alive.
-    if (typeof this.#timer !== 'function') this.#timer.unref();
+    this.#timer = startIdleTimer(clock, () => void this.flush(), AGAIN_MS);
   }
 
-  /** Whether the others were told. One attempt at a time. Fails too if the source's identity() does. */
-  #send(forgetting: Forgetting): Promise<boolean> {
-    const end = () => {
-      forgetting.sending = undefined;
-    };
-    forgetting.sending ??= this.#tell(forgetting)
-      .catch(() => false)
-      .finally(end);
-    return forgetting.sending;
+  /** One attempt at a time. Fails too if the source's identity() does. */
+  async #send(forgetting: Forgetting): Promise<boolean> {
+    forgetting.sending ??= this.#tell(forgetting).catch(() => false);
+    const isSent = await forgetting.sending;
+    forgetting.sending = undefined;
+    return isSent;
   }
 
   async #tell(forgetting: Forgetting): Promise<boolean> {
-    const { link, names, known } = this.#deps;
-    const name = await this.#nameOf(forgetting.accessKey);
-    const args = [names.channel, name, known.newest(name)];
+    const { link, names, known, identity } = this.#deps;
+    const name = names.ofOwner(await identity(), forgetting.accessKey);
+    const args = [names.channel, name, known.meet(name, forgetting.accessKey).generation];
     if (forgetting.generation === undefined) {
       const [, , generation] = (await link.run([FORGET, name, args])) ?? [];
       if (generation === undefined) return false;
       forgetting.generation = Number(generation);
       // So that this replica's own message changes nothing here.
-      known.forget(name, forgetting.accessKey, forgetting.generation);
+      known.hear('forgotten', name, forgetting.generation);
     }
     const proof = names.proofOf('forgotten', name, forgetting.generation);
     return (await link.run([FORGET, name, [...args, forgetting.generation, proof]])) !== undefined;

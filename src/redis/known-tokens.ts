@@ -78,44 +78,29 @@ export class KnownTokens {
     return Math.max(known.rejected, isUnwanted ? known.generation : known.generation - 1);
   }
 
-  /** The generation of the owner's last token here. */
-  newest(name: string): number {
-    return this.#known.get(name)?.generation ?? 0;
-  }
-
   /** Undefined for an owner that was never requested here. */
-  accessKeyOf(name: string): string | undefined {
-    return this.#known.get(name)?.accessKey;
+  get(name: string): Readonly<Known> | undefined {
+    return this.#known.get(name);
   }
 
-  /** Undefined unless that is its owner's last token here. */
-  rejectedElsewhere(name: string, generation: number) {
+  /**
+   * Notes what a replica reported. Returns whether that is new: anyone with access to the same Redis can replay a report, and a
+   * forgetting from before this replica met the owner changes nothing here.
+   */
+  hear(news: News, name: string, generation: number): boolean {
     const known = this.#known.get(name);
-    if (known && generation > known.rejected) known.rejected = generation;
-    if (known?.generation !== generation) return undefined;
-    return (token: string) => digestOf(token) === known.digest;
-  }
-
-  /** Returns false if that changes nothing: it was reported before, perhaps by someone who replays it, or the token is newer. */
-  forget(name: string, accessKey: string, generation: number): boolean {
-    const known = this.meet(name, accessKey);
-    if (generation <= known.forgotten) return false;
-    known.forgotten = generation;
-    known.rejected = Math.max(known.rejected, generation);
-    return known.generation < generation;
-  }
-
-  /** Returns false for a generation that was reported before: anyone with access to the same Redis can replay a report. */
-  recoveredElsewhere(name: string, generation: number): boolean {
-    const known = this.#known.get(name);
-    if (!known || generation <= known.recovered) return false;
-    known.recovered = generation;
+    if (!known || generation <= known[news]) return false;
+    known[news] = generation;
+    if (news === 'forgotten') known.rejected = Math.max(known.rejected, generation);
     return true;
   }
 }
+
+/** What a replica reports of an owner. */
+export type News = 'rejected' | 'recovered' | 'forgotten';
 
 /** The token that the request is to replace. */
 export const unwanted = ({ rejected, held, reason }: TokenRequest) =>
   rejected ?? (reason === 'refresh' ? held : undefined);
 
-const digestOf = (token: string) => createHash('sha256').update(token).digest('base64url').slice(0, 22);
+export const digestOf = (token: string) => createHash('sha256').update(token).digest('base64url').slice(0, 22);

@@ -8,7 +8,7 @@ import { hasMethods } from '../option-check.ts';
 import type { RecordScript } from './record-scripts.ts';
 
 type Subscribe = NonNullable<RedisPort['subscribe']>;
-type ChannelCommand = (channel: string) => Promise<unknown>;
+type Command = (channel: string) => Promise<unknown>;
 
 /**
  * What sharing needs from Redis. `fromNodeRedis` and `fromIoredis` make one; `docs/recipes/glide.md` shows one for another client.
@@ -268,28 +268,22 @@ export function fromIoredis(
  */
 function runner(bySha: RedisPort['run'], whole: RedisPort['run']): RedisPort['run'] {
   const known = new Set<RecordScript>();
-  return async (script, key, args) => {
-    if (known.has(script)) {
-      try {
-        return await bySha(script, key, args);
-      } catch (error) {
-        if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-        known.delete(script);
-      }
-    }
+  const load: RedisPort['run'] = async (script, key, args) => {
     const reply = await whole(script, key, args);
     known.add(script);
     return reply;
   };
+  return (script, key, args) => {
+    if (!known.has(script)) return load(script, key, args);
+    return bySha(script, key, args).catch((error: unknown) => {
+      if (error instanceof Error && error.message.startsWith('NOSCRIPT')) return load(script, key, args);
+      throw error;
+    });
+  };
 }
 
 /** One listener for all channels: with one for each, Node would warn of a leak. */
-function channels<Event extends string>(
-  event: Event,
-  connection: Emitter<Event>,
-  begin: ChannelCommand,
-  end: ChannelCommand,
-): Subscribe {
+function channels<E extends string>(event: E, connection: Emitter<E>, begin: Command, end: Command): Subscribe {
   const listeners = new Map<string, (message: string) => void>();
   const dispatch = (channel: string, message: string) => listeners.get(channel)?.(message);
   return async (channel, onMessage) => {

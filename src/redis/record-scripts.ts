@@ -87,9 +87,13 @@ local function wake(channel, name)
 end
 `;
 
-function defineScript(name: string, source: string): RecordScript {
-  return { name, source, sha: createHash('sha1').update(source).digest('hex') };
-}
+/** The tag of a script's source. */
+const script =
+  (name: string) =>
+  (lua: TemplateStringsArray, ...values: (string | number)[]): RecordScript => {
+    const source = String.raw({ raw: lua }, ...values);
+    return { name, source, sha: createHash('sha1').update(source).digest('hex') };
+  };
 
 /**
  * Decides what the call does. First it drops a token that the caller reports as rejected, and notifies all replicas. Then the
@@ -108,9 +112,7 @@ function defineScript(name: string, source: string): RecordScript {
  * A repeated script gets the same reply, because clients resend. A call that does not lead, or only looks, notes in the record
  * how it listens.
  */
-export const ACQUIRE = defineScript(
-  'acquire',
-  `${RECORD}
+export const ACQUIRE = script('acquire')`${RECORD}
 local call, leaseMs, avoid = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local rejected, followed, mode, longestMs = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 if sealed and generation == rejected then
@@ -133,17 +135,14 @@ fence = math.max(now, generation + 1, fence + 1, avoid + 1)
 leased = now + math.max(leaseMs * 1000, math.min(2 * lapsed, longestMs * 1000))
 save('h', call, 'l', text(leased), 'n', text(fence))
 return {'lead', text(now), text(fence)}
-`,
-);
+`;
 
 /**
  * Stores a token, ends the caller's lease or one that has lapsed, and wakes the followers. Refused if the token is not newer than the stored one: a
  * leader that was frozen cannot overrule its successor. A token obtained without a lease is stored only where none is. After
  * a failure of the owner it notifies all replicas, which then end their own pauses early.
  */
-export const PUBLISH = defineScript(
-  'publish',
-  `${RECORD}
+export const PUBLISH = script('publish')`${RECORD}
 local call, channel, name = ARGV[1], ARGV[2], ARGV[3]
 local mine, value, last, leaseless = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1'
 local held = endLease(call)
@@ -156,33 +155,27 @@ if stored then
 end
 if held or stored then wake(channel, name) end
 return {stored and 'stored' or 'refused', text(now)}
-`,
-);
+`;
 
 /**
  * Ends the caller's lease without a token, perhaps with a failure for the calls that waited for it; not if it has lapsed.
  * Wakes the followers.
  */
-export const RELEASE = defineScript(
-  'release',
-  `${RECORD}
+export const RELEASE = script('release')`${RECORD}
 local call, channel, name, sealedFailure = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local held = leased > now
 if not endLease(call) then return {'lost', text(now)} end
 if held and sealedFailure ~= '' then save('f', sealedFailure, 'e', text(fence)) end
 wake(channel, name)
 return {'released', text(now)}
-`,
-);
+`;
 
 /**
  * Takes the token, the failure and the lease out of the record. The generation stays, and with it what was requested before is
  * refused: without the record, a request in flight would bring the owner back. Wakes the followers. With that generation and
  * its proof it tells all replicas instead.
  */
-export const FORGET = defineScript(
-  'forget',
-  `${RECORD}
+export const FORGET = script('forget')`${RECORD}
 local channel, name, newest = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if ARGV[5] then
   tell(channel, name, 'forgotten', ARGV[4], ARGV[5])
@@ -194,8 +187,7 @@ generation = math.max(now, generation + 1, fence + 1, newest + 1)
 save('g', text(generation))
 wake(channel, name)
 return {'forgotten', text(now), text(generation)}
-`,
-);
+`;
 
 /** A replica counts as present for this long after it announced itself. */
 export const ANNOUNCED_MS = 300_000;
@@ -207,9 +199,7 @@ export const MAX_COUNTED = 2_000;
  * Stores a replica's announcement, which begins with its server time in microseconds; a time of 0 removes the replica. Replies with
  * the announcements of all present replicas. Always writes, so a reply proves that writes work.
  */
-export const ANNOUNCE = defineScript(
-  'announce',
-  `${CLOCK}
+export const ANNOUNCE = script('announce')`${CLOCK}
 local replica, said = ARGV[1], ARGV[2]
 if redis.pcall('HMGET', KEYS[1], replica).err then redis.call('DEL', KEYS[1]) end
 redis.call('HSET', KEYS[1], replica, said)
@@ -224,5 +214,4 @@ for i = 1, #listed, 2 do
   end
 end
 return {'listed', text(now), unpack(present)}
-`,
-);
+`;

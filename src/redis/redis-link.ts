@@ -12,11 +12,9 @@
  * closes the circuit: it writes, so reads that succeed while writes fail prove nothing.
  */
 
-import type { Clock } from '../clock.ts';
-import { within } from '../within.ts';
+import { type Clock, within } from '../clock.ts';
 import type { RedisPort } from './ports.ts';
 import type { RecordScript } from './record-scripts.ts';
-import { ServerTime } from './server-time.ts';
 
 /**
  * Why Redis is unavailable. `timeout`: no reply within a second. `connection`: the client is not connected. `read_only`: a
@@ -41,9 +39,9 @@ type Undo = (late: Reply) => Operation | undefined;
 
 export interface RedisLinkOptions {
   port: RedisPort;
-  deadlineMs: number;
   clock: Clock;
   random: () => number;
+  deadlineMs: number;
   /** An operation that writes, to find out whether Redis is back, and what to do with its reply. */
   probe: { operation(): Operation; onReply(reply: Reply): void };
   /** Called when Redis becomes unavailable, and when it is available again. */
@@ -100,8 +98,11 @@ export class RedisLink {
    * @param undo what to send, even while the circuit is open, once a reply has come too late.
    */
   async run(operation: Operation, deadlineMs = this.#options.deadlineMs, undo?: Undo): Promise<Reply | undefined> {
-    if (this.#openUntilMs !== undefined && this.#openUntilMs <= this.#options.clock.monotonic()) await this.#probe();
-    return this.isAvailable ? this.#send(operation, deadlineMs, false, undo) : undefined;
+    if (this.#openUntilMs !== undefined) {
+      if (this.#openUntilMs <= this.#options.clock.monotonic()) await this.#probe();
+      if (!this.isAvailable) return undefined;
+    }
+    return this.#send(operation, deadlineMs, false, undo);
   }
 
   async #probe(): Promise<void> {
@@ -143,8 +144,10 @@ export class RedisLink {
     const { port, clock } = this.#options;
     try {
       const sentMs = clock.monotonic();
-      const reply = replyOf(await port.run(script, key, args.map(String)));
-      if (!reply) return { trouble: 'protocol_error' };
+      const raw = await port.run(script, key, args.map(String));
+      if (!Array.isArray(raw) || !(Number(raw[1]) > 0)) return { trouble: 'protocol_error' };
+      // Some clients give numbers and buffers.
+      const reply = raw.map(String) as unknown as Reply;
       this.heardAtMs = clock.monotonic();
       this.time.sample(Number(reply[1]), sentMs, this.heardAtMs);
       return reply;
@@ -165,11 +168,6 @@ export class RedisLink {
 
 const TIMEOUT: RedisFailure = { trouble: 'timeout' };
 
-/** A reply as strings: some clients give numbers and buffers. Undefined for anything that the scripts do not return. */
-function replyOf(raw: unknown): Reply | undefined {
-  return Array.isArray(raw) && Number(raw[1]) > 0 ? (raw.map(String) as unknown as Reply) : undefined;
-}
-
 /**
  * Known error replies, wherever they stand in the message: an error inside a script is wrapped, in words that differ
  * between 6.2 and 7.
@@ -189,4 +187,69 @@ function classifyError(error: unknown): RedisFailure {
   const [pattern, trouble] = ERROR_REPLIES.find(([each]) => each.test(message)) ?? [];
   const redisCode = pattern?.exec(message)?.[1]?.toUpperCase() ?? CODE.exec(message)?.[1];
   return { trouble: trouble ?? (redisCode === undefined ? 'connection' : 'refused'), redisCode };
+}
+
+/** Uses the samples of at least this period, and of at most twice that. */
+const WINDOW_MS = 3_600_000;
+
+/** A server that is behind by no more than this is trusted. More than clocks drift apart in two windows. */
+export const MAX_BEHIND_MS = 10_000;
+
+/**
+ * The fleet's time as this replica estimates it: its monotonic clock, plus the largest difference to the server's clock seen in
+ * the last hour or two. So it does not step back with that clock, as after a failover to a server whose clock is behind, and
+ * no token seems younger than it is. Each sample counts from when the reply came, so the estimate is never ahead of the
+ * furthest server.
+ *
+ * While the server is far behind, tokens are dated by the fleet's time. A replica that starts then learns it from the others.
+ */
+export class ServerTime {
+  readonly #onBehind: (behindMs: number) => void;
+  #currentUs = Number.NEGATIVE_INFINITY;
+  #previousUs = Number.NEGATIVE_INFINITY;
+  #windowEndsMs = Number.NEGATIVE_INFINITY;
+  /** The last server's difference. */
+  #lastUs = Number.NEGATIVE_INFINITY;
+  #reportedMs = 0;
+
+  /** @param onBehind called when the server is behind the fleet's time, and again only if it is even further behind. */
+  constructor(onBehind: (behindMs: number) => void = () => {}) {
+    this.#onBehind = onBehind;
+  }
+
+  /** @param sentMs before the server read its clock. @param nowMs after that. */
+  sample(serverUs: number, sentMs: number, nowMs: number): void {
+    this.#lastUs = serverUs - Math.ceil(nowMs * 1000);
+    this.learn(serverUs, nowMs);
+    const behindMs = Math.floor((this.at(sentMs) - serverUs) / 1000);
+    if (behindMs <= this.#reportedMs + MAX_BEHIND_MS) return;
+    this.#reportedMs = behindMs;
+    this.#onBehind(behindMs);
+  }
+
+  /** @param fleetUs a time that another replica knows to have passed. */
+  learn(fleetUs: number, nowMs: number): void {
+    if (nowMs >= this.#windowEndsMs) {
+      this.#previousUs = this.#currentUs;
+      this.#currentUs = Number.NEGATIVE_INFINITY;
+      this.#windowEndsMs = nowMs + WINDOW_MS;
+    }
+    this.#currentUs = Math.max(this.#currentUs, fleetUs - Math.ceil(nowMs * 1000));
+  }
+
+  /** Microseconds at a monotonic moment of this process; 0 before the first sample. */
+  at(monotonicMs: number): number {
+    return Math.max(0, Math.floor(monotonicMs * 1000) + Math.max(this.#currentUs, this.#previousUs));
+  }
+
+  /** The same by the clock of the server that replied last. */
+  onServer(monotonicMs: number): number {
+    return Math.max(0, Math.floor(monotonicMs * 1000) + this.#lastUs);
+  }
+
+  /** The fleet's time when the server's clock shows this, unless the two are close. */
+  since(serverUs: number, monotonicMs: number): number {
+    const fleetUs = this.at(monotonicMs);
+    return fleetUs - serverUs > MAX_BEHIND_MS * 1000 ? fleetUs : serverUs;
+  }
 }

@@ -8,10 +8,9 @@
  * naming key count.
  */
 
-import { startTimer, stopTimer, type Timer } from '../clock.ts';
+import { startIdleTimer, stopTimer, type Timer } from '../clock.ts';
 import { ANNOUNCE } from './record-scripts.ts';
-import type { Operation, RedisLink, Reply } from './redis-link.ts';
-import { MAX_BEHIND_MS } from './server-time.ts';
+import { MAX_BEHIND_MS, type Operation, type RedisLink, type Reply } from './redis-link.ts';
 import type { SharedCallDeps } from './shared-call.ts';
 
 /** How often a replica announces itself: at first often, because replicas that start together must count each other. */
@@ -77,12 +76,11 @@ export class Replicas {
       return;
     }
     const { names, clock, diagnostics } = this.#options;
-    const { keyId } = names;
     const present: string[] = [];
     let [mismatched, furthestUs] = [0, 0];
     for (const each of announced) {
       const [, seenUs, keyIdOf, aheadUs, proof, name = ''] = ANNOUNCEMENT.exec(each) ?? [];
-      if (keyIdOf !== keyId) mismatched++;
+      if (keyIdOf !== names.keyId) mismatched++;
       else if (proof === names.proofOf('present', name, Number(seenUs), Number(aheadUs))) {
         present.push(name);
         furthestUs = Math.max(furthestUs, Number(aheadUs));
@@ -120,9 +118,6 @@ export class Replicas {
       this.#timer = undefined;
       this.announce(clock.monotonic() - this.link.heardAtMs >= silentMs);
     };
-    const timer = startTimer(clock, onTime, silentMs * (0.5 + random() / 2));
-    // Sharing keeps no process alive.
-    if (typeof timer !== 'function') timer.unref();
-    return timer;
+    return startIdleTimer(clock, onTime, silentMs * (0.5 + random() / 2));
   }
 }

@@ -1,9 +1,14 @@
 /**
- * Values leave the process only sealed: AES-256-GCM, bound to what they are (a token, a failure), to the record's name
- * (endpoint, client, owner) and to its generation. A value that was moved to another record, truncated, corrupted, or sealed
- * with a key that this replica does not have cannot be decrypted.
+ * What others on the same Redis can read of this fleet: sealed values, and the names of keys and channel.
+ *
+ * Values are sealed with AES-256-GCM, bound to what they are (a token, a failure), to the record's name and to its generation.
+ * A value that was moved to another record, truncated, corrupted, or sealed with a key that this replica does not have cannot be
+ * decrypted.
  *
  *     base64url( version | key id 4 | nonce 12 | ciphertext | tag 16 )
+ *
+ * The name of an owner's record is a keyed digest of the source's identity (token URL, client, secret) and the access key. So
+ * no one can find an owner by guessing access keys, and a rotated secret gets new records.
  *
  * @see {@link https://csrc.nist.gov/pubs/sp/800/38/d/final NIST SP 800-38D, GCM}
  */
@@ -74,3 +79,51 @@ const derived = (key: Uint8Array, use: string): Buffer =>
   crypto.createHmac('sha256', key).update(`owner-token-registry ${use} ${VERSION}`).digest();
 
 const associatedData = (header: Buffer, context: string) => Buffer.concat([header, Buffer.from(context)]);
+
+/** The format of names, records and sealed values. Replicas with different formats share nothing. */
+export const FORMAT_VERSION = '4';
+
+export class Names {
+  /** The channel of all wake-ups and news. */
+  readonly channel: string;
+  /** The record that lists the replicas. */
+  readonly replicas: string;
+  /** Tells naming keys apart. */
+  readonly keyId: string;
+  readonly #prefix: string;
+  readonly #key: Uint8Array;
+
+  constructor(prefix: string, key: Uint8Array) {
+    this.#prefix = `${prefix}:${FORMAT_VERSION}`;
+    this.#key = key;
+    this.channel = `${this.#prefix}:wake`;
+    this.replicas = `${this.#prefix}:replicas`;
+    this.keyId = this.#digest('key id').slice(0, 12);
+  }
+
+  ofOwner(identity: string, accessKey: string): string {
+    return `${this.#prefix}:${this.#digest('owner', identity, accessKey)}`;
+  }
+
+  /** A keyed digest: proves that a replica with the naming key has said this about an owner's record, or about itself. */
+  proofOf(said: 'rejected' | 'recovered' | 'forgotten' | 'present', name: string, ...numbers: number[]): string {
+    return this.#digest(said, name, ...numbers.map(String)).slice(0, 22);
+  }
+
+  /** Length-prefixed, so that no two lists give the same bytes; UTF-16, so that no two strings do. */
+  #digest(...parts: string[]): string {
+    const hmac = crypto.createHmac('sha256', this.#key);
+    for (const part of parts) {
+      const bytes = Buffer.from(part, 'utf16le');
+      const length = Buffer.alloc(4);
+      length.writeUInt32BE(bytes.length);
+      hmac.update(length).update(bytes);
+    }
+    return hmac.digest('base64url');
+  }
+}
+
+/** The default naming key. */
+export function namingKeyFrom(sealingKey: Uint8Array): Uint8Array {
+  return crypto.createHmac('sha256', sealingKey).update('owner-token-registry names 1').digest();
+}

@@ -14,17 +14,16 @@
  */
 
 import { randomBytes } from 'node:crypto';
-import type { Clock } from '../clock.ts';
+import { type Clock, startTimer, stopTimer } from '../clock.ts';
 import { provesNothing } from '../errors/inconclusive.ts';
 import { OwnerTokenError } from '../errors/owner-token-error.ts';
 import { type IssuedToken, readIssued, type TokenRequest, type TokenSource } from '../token-source.ts';
 import type { SharingDiagnostics } from './diagnostics.ts';
 import { type KnownTokens, unwanted } from './known-tokens.ts';
-import type { Names } from './names.ts';
 import type { Permit, QuotaPacer } from './pace.ts';
 import { ACQUIRE, MAX_AHEAD_MS, PUBLISH, RELEASE } from './record-scripts.ts';
 import { type Operation, type RedisLink, type Reply, SILENCE_MS } from './redis-link.ts';
-import { type Sealer, sealContext } from './sealing.ts';
+import { type Names, type Sealer, sealContext } from './sealing.ts';
 import { openFailure, sealFailure } from './stored-failure.ts';
 import { issuedTokenFrom, openToken, sealToken } from './stored-token.ts';
 import type { Wakeups, Watch } from './wakeups.ts';
@@ -32,6 +31,8 @@ import type { Wakeups, Watch } from './wakeups.ts';
 /** What the calls of a replica share. */
 export interface SharedCallDeps {
   readonly source: TokenSource;
+  /** Rejects if it cannot be told. */
+  identity(): string | Promise<string>;
   readonly link: RedisLink;
   readonly wakeups: Wakeups;
   readonly names: Names;
@@ -67,10 +68,7 @@ const QUOTA_USED_UP =
 const DEFAULT_TIMEOUT_MS = 30_000;
 
 /** The generation of a lease, and the server's time at which it began. */
-interface Lease {
-  readonly generation: number;
-  readonly serverUs: number;
-}
+type Lease = { readonly generation: number; readonly serverUs: number };
 
 export class SharedCall {
   /** Holds the lease. A replica may have several calls for one owner, of different generations. */
@@ -93,8 +91,8 @@ export class SharedCall {
   /** Tokens in the record that this replica could not use. */
   #unusable = 0;
   #permit: Permit | undefined;
-  /** Whether the call has ended with another leader's token, while its own request goes on. */
-  #isServed = false;
+  /** Its own request goes on if it has ended with another leader's token. */
+  #hasEnded = false;
 
   constructor(deps: SharedCallDeps, name: string, accessKey: string, request: TokenRequest) {
     this.#deps = deps;
@@ -112,7 +110,7 @@ export class SharedCall {
     try {
       // A rejection between the read and the subscription would be missed. The first calls of a replica wait for the
       // subscription.
-      await this.#watch.ready;
+      if (this.#watch.ready) await this.#watch.ready;
       if (!mayShare) return await this.#send();
       for (;;) {
         this.#request.signal.throwIfAborted();
@@ -120,6 +118,7 @@ export class SharedCall {
         if (issued) return issued;
       }
     } finally {
+      this.#hasEnded = true;
       this.#watch.stop();
       this.#leaveLine();
     }
@@ -127,9 +126,12 @@ export class SharedCall {
 
   /** Returns undefined if the record must be read again. */
   async #read(): Promise<IssuedToken | undefined> {
-    const { clock, counts, sealer, leaseMs } = this.#deps;
+    const { clock, counts, sealer, pacer, leaseMs } = this.#deps;
     const [readAtMs, askedAtMs] = [clock.monotonic(), clock.now()];
-    const [what, now, first = '', second = ''] = (await this.#acquire(this.#mayLead() ? leaseMs : 0)) ?? [];
+    // A follower joins the line only once nobody holds the lease.
+    if (this.#followed === 0) this.#permit ??= pacer?.enter();
+    const mayLead = pacer === undefined || this.#permit?.isGranted === true;
+    const [what, now, first = '', second = ''] = (await this.#acquire(mayLead ? leaseMs : 0)) ?? [];
     if (what !== undefined) {
       this.#heardMs = clock.monotonic();
       this.#deps.stoppedAtMs = undefined;
@@ -158,13 +160,6 @@ export class SharedCall {
     }
   }
 
-  /** Whether the quota, if there is one, allows a request now. A follower joins the line once nobody holds the lease. */
-  #mayLead(): boolean {
-    const { pacer } = this.#deps;
-    if (this.#followed === 0) this.#permit ??= pacer?.enter();
-    return pacer === undefined || this.#permit?.isGranted === true;
-  }
-
   /** @param leaseMs the length of the lease that is asked for; 0 only reads the record. */
   #acquire(leaseMs: number) {
     const { link, wakeups, names, known } = this.#deps;
@@ -175,7 +170,7 @@ export class SharedCall {
     const args = [this.#id, leaseMs, this.#avoid, rejected, this.#followed, wakeups.mode, longestMs];
     if (rejected > 0) args.push(names.channel, name, names.proofOf('rejected', name, rejected));
     // Nobody waits for a refresh. A lease that is granted too late would have no leader.
-    const giveBack = ([what]: Reply) => (what === 'lead' ? this.#releaseWith('') : undefined);
+    const giveBack = ([what]: Reply) => (what === 'lead' ? this.#release() : undefined);
     return link.run([ACQUIRE, name, args], reason === 'refresh' ? SILENCE_MS : undefined, giveBack);
   }
 
@@ -228,37 +223,38 @@ export class SharedCall {
 
   /** As the leader: requests a token, and takes one that another leader, before or after it, publishes sooner. */
   #lead(lease: Lease): Promise<IssuedToken> {
+    const { clock, leaseMs } = this.#deps;
+    // Nobody else leads before the lease ends, unless it was taken over from one that may still answer.
+    const watchAfterMs = this.#followed > 0 ? 0 : leaseMs;
+    this.#followed = 0;
     const own = this.#send(lease);
-    let isOver = false;
-    const end = () => {
-      isOver = true;
-      this.#watch.wake();
-    };
-    own.then(end, end);
-    const othersToken = async () => {
-      const { clock, leaseMs } = this.#deps;
-      // Nobody else leads before the lease ends, unless it was taken over from one that may still answer.
-      const firstMs = this.#followed > 0 ? 0 : leaseMs;
-      this.#followed = 0;
-      for (await this.#watch.sleep(firstMs); !isOver && !this.#request.signal.aborted; ) {
-        const [readAtMs, askedAtMs] = [clock.monotonic(), clock.now()];
-        const [what, now, generation, sealed = ''] = (await this.#acquire(0)) ?? [];
-        if (isOver) break;
-        const issued = what === 'token' && this.#share(Number(now), Number(generation), sealed, askedAtMs);
-        this.#isServed = Boolean(issued);
-        if (issued) return issued;
-        await this.#watch.next(Infinity, readAtMs);
-      }
-      return own;
-    };
-    return Promise.race([own, othersToken()]);
+    return new Promise((resolve, reject) => {
+      const watch = () => void this.#othersToken().then((issued) => issued && resolve(issued), reject);
+      const timer = startTimer(clock, watch, watchAfterMs);
+      void own.then(resolve, reject).then(() => stopTimer(timer));
+    });
+  }
+
+  /** Undefined if the call ends without it. */
+  async #othersToken(): Promise<IssuedToken | undefined> {
+    const { clock } = this.#deps;
+    while (!this.#hasEnded && !this.#request.signal.aborted) {
+      const [readAtMs, askedAtMs] = [clock.monotonic(), clock.now()];
+      const [what, now, generation, sealed = ''] = (await this.#acquire(0)) ?? [];
+      const isToken = what === 'token' && !this.#hasEnded;
+      const issued = isToken && this.#share(Number(now), Number(generation), sealed, askedAtMs);
+      if (issued) return issued;
+      if (!this.#hasEnded) await this.#watch.next(Infinity, readAtMs);
+    }
+    return undefined;
   }
 
   /** Requests a token: as the leader with its lease, or as a fallback. */
   async #send(lease?: Lease): Promise<IssuedToken> {
-    const { source, link, sealer, known, clock, counts, leaseMs } = this.#deps;
+    const { source, link, names, sealer, known, clock, counts, leaseMs } = this.#deps;
+    const name = this.#name;
     counts[lease ? 'leader' : 'fallback']++;
-    let sentAtMs = clock.monotonic();
+    let sentAtMs = Infinity;
     try {
       if (!lease) await this.#prepareToSend();
       this.#permit = undefined;
@@ -269,40 +265,25 @@ export class SharedCall {
       if (issued.token === undefined) throw new OwnerTokenError('invalid_response', issued.problem);
       // Generations are times, so one can stand in for the other. 0: Redis has never replied, and refuses the token.
       const generation = lease?.generation ?? serverUs;
-      if (!this.#isServed) known.remember(this.#name, this.#accessKey, issued.token, generation);
-      this.#publish(issued, { generation, requestedAtUs, serverUs }, !lease);
+      if (!this.#hasEnded) known.remember(name, this.#accessKey, issued.token, generation);
+      const context = sealContext('token', name, generation);
+      const shared = sealToken(sealer, context, issued, this.#request, { requestedAtUs, serverUs });
+      // Not awaited, because the caller has its token already.
+      const stored = shared && [generation, shared.sealed, shared.usableUntilUs, lease ? 0 : 1];
+      const args = stored && [this.#id, names.channel, name, ...stored, names.proofOf('recovered', name, generation)];
+      void link.run(args ? [PUBLISH, name, args] : this.#release());
       return issued;
     } catch (thrown) {
       // A closing registry concerns no other replica.
-      const context = lease && !this.#request.signal.aborted && sealContext('failure', this.#name, lease.generation);
+      const context = lease && !this.#request.signal.aborted && sealContext('failure', name, lease.generation);
       // Without a lease too: the acquire may have taken effect although its reply was lost.
       const isOverdue = clock.monotonic() - sentAtMs >= leaseMs;
-      this.#release(context ? sealFailure(sealer, context, thrown, isOverdue) : '');
+      void link.run(this.#release(context ? sealFailure(sealer, context, thrown, isOverdue) : ''));
       throw thrown;
     }
   }
 
-  /** Not awaited, because the caller has its token already. */
-  #publish(
-    issued: IssuedToken,
-    made: { generation: number; requestedAtUs: number; serverUs: number },
-    isLeaseless: boolean,
-  ): void {
-    const { sealer, link, names } = this.#deps;
-    const [name, { generation }] = [this.#name, made];
-    const shared = sealToken(sealer, sealContext('token', name, generation), issued, this.#request, made);
-    if (shared) {
-      const stored = [generation, shared.sealed, shared.usableUntilUs, isLeaseless ? 1 : 0];
-      const proof = names.proofOf('recovered', name, generation);
-      void link.run([PUBLISH, name, [this.#id, names.channel, name, ...stored, proof]]);
-    } else this.#release('');
-  }
-
-  #release(failure: string): void {
-    void this.#deps.link.run(this.#releaseWith(failure));
-  }
-
-  #releaseWith(failure: string): Operation {
+  #release(failure = ''): Operation {
     return [RELEASE, this.#name, [this.#id, this.#deps.names.channel, this.#name, failure]];
   }
 

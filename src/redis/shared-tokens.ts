@@ -11,13 +11,12 @@ import { property } from '../own-property.ts';
 import type { IssuedToken, SourceNews, TokenRequest, TokenSource } from '../token-source.ts';
 import { SharingDiagnostics } from './diagnostics.ts';
 import { Forgettings } from './forgettings.ts';
-import { KnownTokens } from './known-tokens.ts';
-import { Names, namingKeyFrom } from './names.ts';
+import { digestOf, KnownTokens } from './known-tokens.ts';
 import { checkSharedTokensOptions, type SharedTokensOptions } from './options.ts';
 import { QuotaPacer } from './pace.ts';
 import { RedisLink } from './redis-link.ts';
 import { Replicas } from './replicas.ts';
-import { Sealer } from './sealing.ts';
+import { Names, namingKeyFrom, Sealer } from './sealing.ts';
 import { SharedCall, type SharedCallDeps } from './shared-call.ts';
 import { Wakeups } from './wakeups.ts';
 
@@ -76,8 +75,6 @@ interface Parts {
   readonly deps: SharedCallDeps;
   readonly replicas: Replicas;
   readonly forgettings: Forgettings;
-  /** The name of the owner's record. Rejects if the source's identity() fails. */
-  nameOf(accessKey: string): Promise<string>;
 }
 
 /**
@@ -126,15 +123,9 @@ export class SharedTokens implements TokenSource {
     const random = options.random ?? defaults.random ?? Math.random;
     const diagnostics = new SharingDiagnostics(options.name ?? defaults.name, options.logger ?? defaults.logger);
     const names = new Names(prefix, options.namingKey ?? namingKeyFrom(sealingKeys.at(-1) as Uint8Array));
-    const common = { port, clock, random, deadlineMs: redisTimeoutMs };
-    const replicas = new Replicas({ ...common, names, diagnostics }, this.#name);
-    const [sealer, known] = [new Sealer(sealingKeys), new KnownTokens()];
-    const wakeups = new Wakeups({
-      ...common,
-      channel: names.channel,
-      onOther: (message) => this.#onMessage(message),
-      onSubscribeFailed: () => diagnostics.report('subscribe_failed'),
-    });
+    const common = { port, names, clock, random, diagnostics, deadlineMs: redisTimeoutMs };
+    const replicas = new Replicas(common, this.#name);
+    const wakeups = new Wakeups({ ...common, onOther: (message) => this.#onMessage(message) });
     const link = new RedisLink({
       ...common,
       probe: replicas,
@@ -148,22 +139,23 @@ export class SharedTokens implements TokenSource {
       },
     });
     replicas.link = link;
-    const nameOf = async (accessKey: string) => names.ofOwner(await this.identity(), accessKey);
-    const forgettings = new Forgettings({ link, names, known, clock, diagnostics }, nameOf);
     const intervalMs = () => (replicas.assumed * 1_000) / (requestsPerSecond ?? Infinity);
     const pacer = requestsPerSecond === undefined ? undefined : new QuotaPacer(clock, intervalMs);
+    const identity = () => this.identity();
+    const [sealer, known] = [new Sealer(sealingKeys), new KnownTokens()];
     const counts = { shared: 0, leader: 0, fallback: 0, refused: 0 };
-    const deps = { source, link, wakeups, names, sealer, known, pacer, leaseMs, clock, random, counts, diagnostics };
-    return { deps, replicas, forgettings, nameOf };
+    const deps = { ...common, source, identity, link, wakeups, sealer, known, pacer, leaseMs, counts };
+    const forgettings = new Forgettings(deps);
+    return { deps, replicas, forgettings };
   }
 
   /** Returns another replica's token of this owner, or requests one for all replicas. */
   async requestToken(accessKey: string, request: TokenRequest): Promise<IssuedToken> {
     this.#isInUse = true;
-    const { deps, replicas, forgettings, nameOf } = this.#parts;
+    const { deps, replicas, forgettings } = this.#parts;
     let name: string;
     try {
-      name = await nameOf(accessKey);
+      name = deps.names.ofOwner(await this.identity(), accessKey);
       this.#isIdentified = true;
     } catch {
       this.#isIdentified = false;
@@ -172,7 +164,7 @@ export class SharedTokens implements TokenSource {
       return deps.source.requestToken(accessKey, request);
     }
     replicas.announce();
-    const mayShare = (await forgettings.isRecorded(accessKey)) ?? true;
+    const mayShare = forgettings.kept.size === 0 || (await forgettings.isRecorded(accessKey));
     return new SharedCall(deps, name, accessKey, request).obtain(mayShare);
   }
 
@@ -240,23 +232,19 @@ export class SharedTokens implements TokenSource {
     const { names, known, link, clock, source } = this.#parts.deps;
     const [name = '', news, generationText, proof] = message.split(' ');
     const generation = Number(generationText);
-    const accessKey = known.accessKeyOf(name);
-    if (accessKey === undefined || !isNews(news)) return;
-    if (proof !== names.proofOf(news, name, generation)) return;
-    if (news === 'rejected') {
-      const isToken = known.rejectedElsewhere(name, generation);
-      if (isToken) this.#news?.rejected(accessKey, isToken);
+    const owner = known.get(name);
+    if (!owner || (news !== 'rejected' && news !== 'recovered' && news !== 'forgotten')) return;
+    if (proof !== names.proofOf(news, name, generation) || !known.hear(news, name, generation)) return;
+    const { accessKey, generation: newest, digest } = owner;
+    if (news === 'rejected' && newest === generation) {
+      this.#news?.rejected(accessKey, (token) => digestOf(token) === digest);
     } else if (news === 'recovered') {
       const isRecent = generation > link.time.onServer(clock.monotonic()) - RECOVERY_MS * 1000;
-      if (isRecent && known.recoveredElsewhere(name, generation)) this.#news?.recovered(accessKey);
-    } else if (known.forget(name, accessKey, generation)) {
+      if (isRecent) this.#news?.recovered(accessKey);
+    } else if (news === 'forgotten' && newest < generation) {
       this.#news?.forgotten?.(accessKey);
       // What it throws must not reach the Redis client.
       void (async () => source.forget?.(accessKey))().catch(() => {});
     }
   }
 }
-
-const NEWS = ['rejected', 'recovered', 'forgotten'] as const;
-
-const isNews = (word: string | undefined): word is (typeof NEWS)[number] => NEWS.includes(word as never);

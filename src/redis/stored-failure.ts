@@ -9,10 +9,7 @@ import { ERROR_CODES, OwnerTokenError, type OwnerTokenErrorOptions } from '../er
 import type { Sealer } from './sealing.ts';
 
 /** The sealed JSON. */
-type WireFailure = { code: string } & Pick<
-  OwnerTokenErrorOptions,
-  'failureScope' | 'status' | 'oauthError' | 'retryAfterMs'
->;
+type Wire = { code: string } & Pick<OwnerTokenErrorOptions, 'failureScope' | 'status' | 'oauthError' | 'retryAfterMs'>;
 
 /**
  * Empty for an error that concerns no other replica: a closed registry, a full queue, a process that stood still, and a request
@@ -26,14 +23,14 @@ export function sealFailure(sealer: Sealer, context: string, thrown: unknown, is
   if (error.failureScope === undefined || provesNothing(error) || (isOverdue && status === undefined)) return '';
   // A scope that the source did not set is left out: each registry decides what the failure means.
   const failureScope = OwnerTokenError.escalationOf(error).isGiven ? error.failureScope : undefined;
-  const wire: WireFailure = { code, failureScope, status, oauthError, retryAfterMs };
+  const wire: Wire = { code, failureScope, status, oauthError, retryAfterMs };
   return sealer.seal(wire, context) ?? '';
 }
 
 /** Undefined if it cannot be decrypted, or comes from a version of the package with other codes. */
 export function openFailure(sealer: Sealer, context: string, sealed: string) {
   // Only a replica with our key could have sealed it.
-  const wire = sealer.open(sealed, context) as WireFailure | undefined;
+  const wire = sealer.open(sealed, context) as Wire | undefined;
   const code = ERROR_CODES.find((known) => known === wire?.code);
   return code && new OwnerTokenError(code, "another replica's token request failed", wire);
 }

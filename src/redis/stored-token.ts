@@ -26,10 +26,7 @@ const LAST_OF_LIFE = { share: 0.05, maxMs: 1_000 } as const;
 const MAX_SKEW_MS = 1_000;
 
 /** The sealed JSON: `null` stands for `Infinity`, and the names of the fields that held the token for its copies in the response. */
-interface WireToken extends Omit<SharedToken, 'lifetimeMs'> {
-  readonly lifetimeMs: number | null;
-  readonly own: readonly string[];
-}
+type WireToken = Omit<SharedToken, 'lifetimeMs'> & { readonly lifetimeMs: number | null; readonly own: string[] };
 
 /**
  * A token of this replica, sealed for the others. Undefined if it must not or cannot be shared.
@@ -39,15 +36,19 @@ interface WireToken extends Omit<SharedToken, 'lifetimeMs'> {
 export function sealToken(
   sealer: Sealer,
   context: string,
-  { token, tokenType, serviceTimeMs, response = {} }: IssuedToken,
+  { token, tokenType, serviceTimeMs, response: fields = {} }: IssuedToken,
   request: TokenRequest,
   { requestedAtUs, serverUs }: { readonly requestedAtUs: number; readonly serverUs: number },
 ) {
   try {
-    const lifetimeMs = request.lifetimeMs({ token, tokenType, serviceTimeMs, response });
-    const own = Object.keys(response).filter((field) => response[field] === token);
-    const others = Object.fromEntries(Object.entries(response).filter(([, value]) => value !== token));
-    const wire: WireToken = { token, tokenType, serviceTimeMs, response: others, own, requestedAtUs, lifetimeMs };
+    const lifetimeMs = request.lifetimeMs({ token, tokenType, serviceTimeMs, response: fields });
+    const [own, others]: [string[], [string, unknown][]] = [[], []];
+    for (const entry of Object.entries(fields)) {
+      if (entry[1] === token) own.push(entry[0]);
+      else others.push(entry);
+    }
+    const response = Object.fromEntries(others);
+    const wire: WireToken = { token, tokenType, serviceTimeMs, response, own, requestedAtUs, lifetimeMs };
     const usableUntilUs = Math.floor(serverUs + (expiresAtMs(0, lifetimeMs) - lastMsOf(lifetimeMs)) * 1000);
     const sealed = sealer.seal(wire, context);
     return sealed && { sealed, usableUntilUs };

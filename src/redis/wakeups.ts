@@ -7,9 +7,10 @@
  * process that waits until the last has left. A script publishes on the channels that the waiting followers listen to.
  */
 
-import { type Clock, startLimit } from '../clock.ts';
-import { within } from '../within.ts';
+import { type Clock, startLimit, within } from '../clock.ts';
+import type { SharingDiagnostics } from './diagnostics.ts';
 import type { RedisPort } from './ports.ts';
+import type { Names } from './sealing.ts';
 
 /**
  * How long a follower waits before it reads the record again. With a subscription it waits this long only if a message is
@@ -21,15 +22,14 @@ const SUBSCRIBE_AGAIN_MS = 30_000;
 
 export interface WakeupsOptions {
   readonly port: RedisPort;
-  /** The common channel. */
-  readonly channel: string;
-  /** How long a call waits for the subscription. */
-  readonly deadlineMs: number;
+  readonly names: Names;
   readonly clock: Clock;
   readonly random: () => number;
+  readonly diagnostics: SharingDiagnostics;
+  /** How long a call waits for the subscription. */
+  readonly deadlineMs: number;
   /** Gets each message for which no call waits. */
   onOther(message: string): void;
-  onSubscribeFailed(): void;
 }
 
 /** One call's waits for one record. */
@@ -46,7 +46,7 @@ export interface Watch {
   next(ms: number, readAtMs: number): Promise<void>;
   /** Ends the sleep, or the next one. */
   wake(): void;
-  /** The call no longer waits. */
+  /** The call no longer waits: ends its sleep, too. */
   stop(): void;
 }
 
@@ -55,8 +55,8 @@ interface Subscription {
   sinceMs: number;
   /** Resolves to a function that ends it. */
   readonly begun: Promise<() => Promise<void>>;
-  /** Settles when it has begun, or when that has taken too long. */
-  readonly ready: Promise<unknown>;
+  /** Settles when that has taken too long. Undefined once it is confirmed. */
+  ready: Promise<unknown> | undefined;
 }
 
 export class Wakeups {
@@ -77,9 +77,10 @@ export class Wakeups {
 
   /** Begins to listen for a record. Call it before the record is read, so that no message is missed in between. */
   watch(name: string, signal: AbortSignal): Watch {
-    const { clock } = this.#options;
+    const { clock, names } = this.#options;
+    const channel = this.mode === 's' ? name : names.channel;
     // Subscribing to a record's own channel is worth its cost only once the call waits.
-    if (this.mode === 'c') this.#subscribe(name);
+    if (this.mode === 'c') this.#subscribe(channel);
     let isWoken = false;
     let endSleep = () => {};
     const wake = () => {
@@ -99,16 +100,17 @@ export class Wakeups {
     const wakes = this.#wakes.get(name) ?? new Set();
     this.#wakes.set(name, wakes.add(wake));
     return {
-      ready: this.#subscriptions.get(this.#channelOf(name))?.ready,
+      ready: this.#subscriptions.get(channel)?.ready,
       sleep,
-      next: (ms, readAtMs) => sleep(Math.min(ms, this.#pollMs(name, readAtMs))),
+      next: (ms, readAtMs) => sleep(Math.min(ms, this.#pollMs(channel, readAtMs))),
       wake,
       stop: () => {
+        wake();
         signal.removeEventListener('abort', wake);
         wakes.delete(wake);
         if (wakes.size > 0) return;
         this.#wakes.delete(name);
-        if (this.mode === 's') void this.#unsubscribe(name);
+        if (this.mode === 's') void this.#unsubscribe(channel);
       },
     };
   }
@@ -118,17 +120,16 @@ export class Wakeups {
     await Promise.all([...this.#subscriptions.keys()].map((channel) => this.#unsubscribe(channel)));
   }
 
-  #pollMs(name: string, readAtMs: number): number {
-    this.#subscribe(name);
+  #pollMs(channel: string, readAtMs: number): number {
+    this.#subscribe(channel);
     // Only a message since the last read needs to be heard.
-    const isSubscribed = (this.#subscriptions.get(this.#channelOf(name))?.sinceMs ?? Infinity) <= readAtMs;
+    const isSubscribed = (this.#subscriptions.get(channel)?.sinceMs ?? Infinity) <= readAtMs;
     return (isSubscribed ? POLL_MS.subscribed : POLL_MS.unsubscribed) * (0.5 + this.#options.random() / 2);
   }
 
-  /** Subscribes to the record's channel, unless that was done already. */
-  #subscribe(name: string): void {
-    const { port, clock, deadlineMs, onSubscribeFailed } = this.#options;
-    const channel = this.#channelOf(name);
+  /** Unless that was done already. */
+  #subscribe(channel: string): void {
+    const { port, clock, deadlineMs, diagnostics } = this.#options;
     const subscribe = port.subscribeSharded ?? port.subscribe;
     if (!subscribe || this.#subscriptions.has(channel) || clock.monotonic() < this.#subscribeAgainAtMs) return;
     const begun = subscribe(channel, (message) => this.#onMessage(message));
@@ -136,12 +137,12 @@ export class Wakeups {
     const ready = within(settled, deadlineMs, clock, deadlineMs);
     const subscription: Subscription = { sinceMs: Infinity, begun, ready };
     this.#subscriptions.set(channel, subscription);
-    const confirmed = () => Object.assign(subscription, { sinceMs: clock.monotonic() });
+    const confirmed = () => Object.assign(subscription, { sinceMs: clock.monotonic(), ready: undefined });
     const failed = () => {
       if (this.#subscriptions.get(channel) !== subscription) return;
       this.#subscriptions.delete(channel);
       this.#subscribeAgainAtMs = clock.monotonic() + SUBSCRIBE_AGAIN_MS;
-      onSubscribeFailed();
+      diagnostics.report('subscribe_failed');
     };
     begun.then(confirmed, failed);
   }
@@ -158,9 +159,5 @@ export class Wakeups {
     const wakes = this.#wakes.get(message);
     for (const wake of wakes ?? []) wake();
     if (!wakes) this.#options.onOther(message);
-  }
-
-  #channelOf(name: string): string {
-    return this.mode === 's' ? name : this.#options.channel;
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ACQUIRE, ANNOUNCE } from '../../src/redis/record-scripts.ts';
-import { RedisLink, type RedisTrouble, type Reply } from '../../src/redis/redis-link.ts';
+import { RedisLink, type RedisTrouble, type Reply, ServerTime } from '../../src/redis/redis-link.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 
 /** A link to a Redis that is answered by hand. */
@@ -179,4 +179,18 @@ describe('the link to Redis', () => {
     await pass(250);
     expect(idle).toBe(true);
   });
+});
+
+const HOUR_MS = 3_600_000;
+const SERVER_US = 1_900_000_000_000_000;
+
+it("the server's time is that of the server furthest ahead in the last hour, and is forgotten after two", () => {
+  const time = new ServerTime();
+  time.sample(SERVER_US, 0, 0);
+  const isAhead = (nowMs: number) => {
+    // After a failover to a server whose clock is a minute behind.
+    time.sample(SERVER_US + (nowMs - 60_000) * 1_000, nowMs, nowMs);
+    return time.at(nowMs) === SERVER_US + nowMs * 1_000;
+  };
+  expect([HOUR_MS - 1, HOUR_MS, 2 * HOUR_MS - 1, 2 * HOUR_MS].map(isAhead)).toEqual([true, true, true, false]);
 });

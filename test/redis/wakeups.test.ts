@@ -1,6 +1,8 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
+import type { SharingDiagnostics } from '../../src/redis/diagnostics.ts';
 import type { RedisPort } from '../../src/redis/ports.ts';
+import type { Names } from '../../src/redis/sealing.ts';
 import { Wakeups, type Watch } from '../../src/redis/wakeups.ts';
 import { ManualClock, settle } from '../helpers/manual-clock.ts';
 
@@ -11,12 +13,12 @@ function setUp(port: Partial<RedisPort> = {}) {
   const told: string[] = [];
   const wakeups = new Wakeups({
     port: { run: async () => [], ...port },
-    channel: 'wake',
+    names: { channel: 'wake' } as Names,
     deadlineMs: 250,
     clock,
     random: () => 1,
     onOther: (message) => told.push(message),
-    onSubscribeFailed: () => told.push('subscribe_failed'),
+    diagnostics: { report: (event) => void told.push(event) } as SharingDiagnostics,
   });
   const watch = (name: string, signal = new AbortController().signal) => wakeups.watch(name, signal);
   const waits = (at: Watch, ms = 60_000) => {

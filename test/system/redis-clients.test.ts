@@ -13,7 +13,7 @@ import { createClient, createCluster, createSentinel } from 'redis';
 import { afterEach, describe, expect, it } from 'vitest';
 import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { fromIoredis, fromNodeRedis, type RedisPort, SharedTokens } from '../../src/redis/index.ts';
-import { Names, namingKeyFrom } from '../../src/redis/names.ts';
+import { Names, namingKeyFrom } from '../../src/redis/sealing.ts';
 import { AccessToken } from '../../src/token.ts';
 import { FleetSource, requestOf, SEALING_KEY } from '../helpers/model-fleet.ts';
 import { freePort, isBefore7, noRedis, startRedis, startRedisCluster } from '../helpers/redis-server.ts';
