@@ -67,7 +67,7 @@ export const RULES = [
     'return Number',
   ),
   rule('slow answers do not set what is slow', REDUCER, 'if (!isSlow) health.promptMs', 'health.promptMs'),
-  rule('the usual latency is an average', REDUCER, 'ms + (tookMs - ms) / LATENCIES_AVERAGED', 'ms + (tookMs - ms)'),
+  rule('the usual latency is an average', REDUCER, 'promptMs + (tookMs - promptMs) / LATENCIES_AVERAGED', 'tookMs'),
   rule('retries', REDUCER, 'const mayRetry = isNeeded &&', 'const mayRetry = savedTokens < 0 && isNeeded &&'),
   rule('the retry budget', REDUCER, 'health.savedTokens -= TOKENS_PER_RETRY;', ''),
   rule('a hang is not retried', REDUCER, ' && tookMs <= SLOW_MS;', ';'),
