@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { posix } from 'node:path';
 
 /** Unpacked: with the dependencies, which take 4.56 MB, it is at most 6 MB. */
-const MAX_BYTES = 1_440_000;
+const MAX_BYTES = 1_500_000;
 const tarball = process.argv[2];
 const files = execFileSync('tar', ['-tzf', tarball], { encoding: 'utf8' }).trim().split('\n').sort();
 const manifest = JSON.parse(execFileSync('tar', ['-xzOf', tarball, 'package/package.json'], { encoding: 'utf8' }));
