@@ -3,8 +3,9 @@
  * do it. A name that the platform itself reads from the objects of others breaks every program: those are left out.
  */
 
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import ts from 'typescript';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { OwnerTokenError, OwnerTokenRegistry, TokenEndpoint, type TokenSource } from '../src/index.ts';
 import { ManualClock, settle } from './helpers/manual-clock.ts';
 import { readSource } from './helpers/source-files.ts';
@@ -112,6 +113,11 @@ async function changedBy(names: readonly string[], clean: readonly string[]): Pr
 }
 
 it('no name that the library reads changes the outcome of a call if Object.prototype has it', async () => {
+  // So that requests are traced, too.
+  const traced = 'tracing:owner-token-registry:request:start';
+  const listener = () => {};
+  subscribe(traced, listener);
+  onTestFinished(() => void unsubscribe(traced, listener));
   const clean = await all(answers());
   expect(clean).toEqual(expect.arrayContaining(['Bearer t-a true', 'owner_refused owner', 'invalid_response owner']));
   const names = namesRead();

@@ -46,7 +46,7 @@ export class RequestSpans {
     );
     this.#spans.set(message, span);
     const within = trace.setSpan(caller, span);
-    const outer = message.run;
+    const outer = Object.hasOwn(message, 'run') && message.run;
     message.run = (send) => context.with(within, outer ? () => outer(send) : send);
   }
 

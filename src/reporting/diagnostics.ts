@@ -131,7 +131,8 @@ export class Diagnostics {
     this.emit('request.sent', () => ({ owner: message.withOwner().owner, reason, canary }));
     if (!requests.start.hasSubscribers) return send();
     return requests.start.runStores(message.withOwner(), () => {
-      const sent = message.run ? message.run(send) : send();
+      const run = Object.hasOwn(message, 'run') && message.run;
+      const sent = run ? run(send) : send();
       requests.end.publish(message);
       return sent;
     });
