@@ -5,13 +5,13 @@
  * Every failure is attributed to its owner until there is evidence against the service. When three owners in a row fail for
  * the first time with no success in between, the service is in doubt: the registry refreshes the token of the owner that
  * succeeded most recently and, if that fails or hangs, of the next one: the canaries. If one gets a token, the service works,
- * and the failures were the owners' own. If both fail, the circuit opens: the client's if the last response points to the
+ * and the failures were the owners' own. If both fail or hang, the circuit opens: the client's if the last response points to the
  * client, otherwise the endpoint's.
  *
  * | | a request may start | ends with |
  * |---|---|---|
  * | no doubt | yes | three suspects: the check; a failure whose source gave it a wider scope: the circuit |
- * | check | no | a success, or a canary's failure that concerns only its owner: no doubt; both canaries failed: the circuit |
+ * | check | no | a success, or a canary's failure that concerns only its owner: no doubt; both canaries failed or hung: the circuit |
  * | circuit | one trial after each pause | a success, or a trial's failure that concerns only its owner: no doubt |
  *
  * A trial is a canary; while an owner that never had a token waits, every second one is a caller's request. Before the first
@@ -36,7 +36,7 @@ export interface Doubt<O> {
   isDue: boolean;
   /** Canaries sent: each is sent once before any is sent again. */
   asked: O[];
-  /** Canaries and trials without an outcome. */
+  /** Canaries and trials without an outcome; one that hangs counts as failed. */
   outstanding: number;
   failedCanaries: number;
   /** The last failure, or that of the suspect that began the check. */

@@ -10,6 +10,8 @@
  *
  * Redis fails with an error, with a lost connection, or by leaving an operation without a reply for a second. Only the probe
  * closes the circuit: it writes, so reads that succeed while writes fail prove nothing.
+ *
+ * Each reply has the server's time, by which the link keeps the fleet's: {@link ServerTime}.
  */
 
 import { type Clock, within } from '../clock.ts';

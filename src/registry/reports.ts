@@ -218,7 +218,7 @@ function withoutServiceReport(
   return { withoutService: { sinceMs: onWall(sinceMs), failedAtMs: onWall(failedAtMs), hasLapsed } };
 }
 
-/** Not the owner failed, but the queue, or the service for all: the next call may try at once. */
+/** The owner is not paused: the queue or an open circuit failed its last call, or its pause was lifted. */
 function unservedReport(unserved: ReturnType<WithoutService['of']>, now: Instant): OwnerFailure | undefined {
   if (!unserved) return undefined;
   const { code, message, status } = unserved.error;

@@ -247,8 +247,7 @@ export class CircuitWatch {
     if (!before && this.#given.size === 0) this.#checkOpened(canaries);
     this.#firstFailures.clear();
     this.#seen = {
-      // A trial that hangs only tells callers to come again later.
-      retryAtMs: before && probing ? before.retryAtMs : monotonicMs + leftMs,
+      retryAtMs: monotonicMs + leftMs,
       mayHaveOlderTrials: before?.mayHaveOlderTrials ?? this.#mayHaveTrials(canaries),
     };
   }

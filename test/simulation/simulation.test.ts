@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { replayCommand, runWorld, runWorlds } from './worlds.ts';
 
-/** How long the random worlds run: a minute in CI. */
+/** How long the random worlds run. */
 const SLICE_SECONDS = Number(process.env.SIMULATION_SECONDS ?? (process.env.CI ? 20 : 2));
 
 it(`the simulated world keeps every invariant in a fresh random slice of ${SLICE_SECONDS} s`, {
