@@ -35,8 +35,10 @@ export class CircuitWatch {
   readonly #broken: (what: string) => void;
   #seen: Seen | undefined;
   readonly #inFlight = new Set<Mark>();
-  /** Requests in flight that certainly are trials. */
-  readonly #trials = new Set<Mark>();
+  /** Requests in flight that certainly are trials, and when each was first sent. */
+  readonly #trials = new Map<Mark, number>();
+  /** The trial that ended last. One that is sent for its owner at that moment repeats it. */
+  #lastTrial = { owner: -1, sentMs: 0, endedMs: 0 };
   /** Owners that may have failed since the last certain success. */
   #suspects = new Set<number | Mark>();
   /** Those of them since the last quiet step: the registry may come to know of them only after that success. */
@@ -101,8 +103,10 @@ export class CircuitWatch {
     // Without a canary, callers are let through.
     if (seen.mayHaveOlderTrials || this.#haveSucceeded.size === 0 || this.#hasEvicted) return;
     if (this.#world.clock.monotonicMs < seen.retryAtMs - 1.5) this.#broken('a request while the circuit is open');
+    this.#endSlowTrials();
     if (this.#trials.size > 0) this.#broken('two trials of the circuit at once');
-    this.#trials.add(mark);
+    const { owner, sentMs, endedMs } = this.#lastTrial;
+    this.#trials.set(mark, owner === mark.owner && endedMs === mark.sentMs ? sentMs : mark.sentMs);
   }
 
   /** A request has ended without evidence, and is sent again. */
@@ -227,22 +231,21 @@ export class CircuitWatch {
     if (isUnheeded) this.#broken(`${this.#firstFailures.size} owners failed first, and no circuit is open`);
   }
 
-  /** Where no owner is known that had a token, a slow trial makes way for another one, and is no trial any more. */
+  /** A trial that hangs counts as failed, and is no trial any more. */
   #endSlowTrials(): void {
-    for (const mark of this.#trials) {
-      if (this.#world.clock.monotonicMs - mark.sentMs >= SLOW_MS) this.#trials.delete(mark);
+    for (const [mark, sentMs] of this.#trials) {
+      if (this.#world.clock.monotonicMs - sentMs >= SLOW_MS) this.#trials.delete(mark);
     }
   }
 
   #checkOpen({ pauses, canaries }: RegistryStats): void {
     const { wallMs, monotonicMs } = this.#world.clock;
-    const { retryAtMs, probing } = (pauses.client ?? pauses.endpoint) as { retryAtMs: number; probing: boolean };
+    const { retryAtMs } = (pauses.client ?? pauses.endpoint) as { retryAtMs: number };
     const leftMs = retryAtMs - wallMs;
     const mostMs = Math.max(LONGEST_OBEYED_MS, this.#options.longestPauseMs);
     if (leftMs > mostMs + 1) this.#broken(`a circuit is open for ${leftMs} ms`);
     if (this.isAlone && this.#worked) this.#broken('a success has not closed the circuit');
     if (this.isAlone && this.#mustClose) this.#broken('an answer about the owner of a trial has not closed it');
-    if (!probing) this.#endSlowTrials();
     const before = this.#seen;
     if (!before && this.#given.size === 0) this.#checkOpened(canaries);
     this.#firstFailures.clear();
@@ -280,7 +283,11 @@ export class CircuitWatch {
 
   /** Returns whether it was a trial for certain. */
   #over(mark: Mark): boolean {
+    this.#endSlowTrials();
     this.#inFlight.delete(mark);
+    const sentMs = this.#trials.get(mark);
+    if (sentMs === undefined) return false;
+    this.#lastTrial = { owner: mark.owner, sentMs, endedMs: this.#world.clock.monotonicMs };
     return this.#trials.delete(mark);
   }
 }

@@ -91,7 +91,7 @@ export class RequestAccount {
     this.#inFlight++;
     this.#inFlightOf[owner] = (this.#inFlightOf[owner] as number) + 1;
     this.#firstSentMs ??= sentMs;
-    this.#checkSent(owner);
+    this.#checkSent(mark);
     // One that is sent again at once, because its outcome said nothing, keeps its place, which may be that of a slow one.
     if (!isAtOnce) this.#current.add(mark);
     this.#checkYoung(sentMs);
@@ -175,10 +175,10 @@ export class RequestAccount {
     }
   }
 
-  #checkSent(owner: number): void {
+  #checkSent({ owner, mayBeTrial }: Mark): void {
     const { concurrency } = this.#options;
-    // Before any latency is known, no request is slow.
-    const most = this.#issuedCount === 0 ? concurrency : 2 * concurrency;
+    // Before any latency is known, requests are slow only while a circuit is open.
+    const most = this.#issuedCount === 0 && !mayBeTrial ? concurrency : 2 * concurrency;
     if (this.#inFlight > most) this.#broken(`${this.#inFlight} in flight with a concurrency of ${concurrency}`);
     const begun = this.#begun[owner] as number;
     if ((this.#inFlightOf[owner] as number) > 1 + begun) {
