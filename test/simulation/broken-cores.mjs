@@ -120,7 +120,7 @@ export const BROKEN_CORES = {
       'const mustWait = !now &&',
     ],
     ['a detached answer is stored', 'if (this.end(flight, now)) {', 'if (this.end(flight, now) || flight) {'],
-    ['the end of a request starts no other', '    this.scheduler.react(now, message);\n', ''],
+    ['the end of a request starts no other', '    this.scheduler.startNext(now, message);\n', ''],
   ],
   'registry/requests/scheduler': [
     ['a canary is asked for twice', ' || this.#owners.flightOf(owner)) continue', ') continue'],
@@ -154,7 +154,7 @@ export const BROKEN_CORES = {
     ],
     [
       'what is queued as a circuit opens is lost',
-      '        this.#refuse(flight, refusal(circuit, flight.slot.owner, now));\n',
+      '        this.#refuse(flight, refusal(circuit, flight.slot.owner, now), circuit.error);\n',
       '        this.queue.move(flight, undefined);\n',
     ],
   ],

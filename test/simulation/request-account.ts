@@ -41,6 +41,8 @@ export class RequestAccount {
   /** By owner: how often in a row its request was sent again. */
   readonly #resends = new Map<number, number>();
   #issuedCount = 0;
+  /** Whether any request in flight may be slow. */
+  #mayBeSlow = false;
   #savedTokens = 0;
   /** Tokens that could not be saved, because the most were: the count of issued tokens at each. */
   readonly #unsaved: number[] = [];
@@ -177,8 +179,9 @@ export class RequestAccount {
 
   #checkSent({ owner, mayBeTrial }: Mark): void {
     const { concurrency } = this.#options;
-    // Before any latency is known, requests are slow only while a circuit is open.
-    const most = this.#issuedCount === 0 && !mayBeTrial ? concurrency : 2 * concurrency;
+    // Before any latency is known, a request is slow only if a circuit was open while it ran.
+    this.#mayBeSlow ||= mayBeTrial || this.#issuedCount > 0;
+    const most = this.#mayBeSlow ? 2 * concurrency : concurrency;
     if (this.#inFlight > most) this.#broken(`${this.#inFlight} in flight with a concurrency of ${concurrency}`);
     const begun = this.#begun[owner] as number;
     if ((this.#inFlightOf[owner] as number) > 1 + begun) {

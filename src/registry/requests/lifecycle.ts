@@ -136,7 +136,7 @@ export class Lifecycle {
     flight.call = undefined;
     this.scheduler.enqueueAfter(flight, delayMs);
     this.waiters.limitPatience(flight, now);
-    this.scheduler.react(now);
+    this.scheduler.startNext(now);
     return waited;
   }
 
@@ -204,7 +204,7 @@ export class Lifecycle {
     this.waiters.resolve(flight, held.token);
     this.#diagnostics.requestSucceeded(message, held.token, slot, now.monotonicMs);
     if (!troubleOf(slot)) this.#diagnostics.recovered(slot);
-    this.scheduler.react(now);
+    this.scheduler.startNext(now);
   }
 
   #reportSpeed(slow: SlowService): void {
@@ -244,7 +244,7 @@ export class Lifecycle {
     if (wasAborted(abort, error)) {
       this.end(flight, now);
       this.#diagnostics.requestAbandoned(message);
-      return void this.scheduler.react(now);
+      return void this.scheduler.startNext(now);
     }
     this.counts.failures++;
     const { slot, accessKey: owner, number, waiting, lane } = flight;
@@ -297,7 +297,7 @@ export class Lifecycle {
     this.#fail(flight, reported, 'request', now);
     this.#diagnostics.requestFailed(message, reported);
     if (ownerPause && scope === 'owner') this.#diagnostics.paused(slot, ownerPause, reported, message);
-    this.scheduler.react(now, message);
+    this.scheduler.startNext(now, message);
   }
 
   /** The callers get the error, or the owner's token if it has not ended and they do not need a newer one. */

@@ -44,6 +44,8 @@ export class QueueEntry {
 }
 
 export const LANES: readonly Lane[] = ['canary', 'known', 'new', 'refresh', 'failing'];
+/** An open circuit refuses all but canaries. */
+export const REFUSED_LANES = LANES.slice(1);
 /** The order in which a circuit's trial is chosen: owners that had a token have canaries to stand for them. */
 export const TRIAL_LANES: readonly Lane[] = ['canary', 'new', 'known', 'refresh', 'failing'];
 
@@ -146,10 +148,10 @@ export class RequestQueue<E extends QueueEntry> {
     return undefined;
   }
 
-  /** The request that has waited longest. */
-  get longestWaiting(): E | undefined {
+  /** The request that has waited longest in these lanes. */
+  longestWaiting(lanes = LANES): E | undefined {
     let longest: E | undefined;
-    for (const lane of LANES) {
+    for (const lane of lanes) {
       const { first } = this.lists[lane];
       if (first && (!longest || first.queuedAtMs < longest.queuedAtMs)) longest = first;
     }

@@ -24,7 +24,7 @@ import { AsyncContext } from '../async-context.ts';
 import type { RegistrySettings } from '../options.ts';
 import type { OwnerTable } from '../owners/owner-table.ts';
 import { Flight, laneOf } from './flight.ts';
-import { LANES, RequestQueue, TRIAL_LANES } from './queue.ts';
+import { LANES, REFUSED_LANES, RequestQueue, TRIAL_LANES } from './queue.ts';
 
 /** Outside any caller's async context, because no caller requests a canary. */
 const CANARY_CONTEXT: Readonly<AsyncContext> = new AsyncContext('OwnerTokenCanary');
@@ -88,7 +88,7 @@ export class Scheduler {
       const leftMs = flight.queuedAtMs + this.#settings.maxQueueMs - now.monotonicMs;
       const giveUp = () => this.#refuse(flight, this.#overdue(flight, this.#time.now()));
       if (leftMs <= 0) return giveUp();
-      // Has its own timer, because `longestWaiting` reads only the first of each lane, and this request joins at the end.
+      // Has its own timer, because `longestWaiting()` reads only the first of each lane, and this request joins at the end.
       flight.retryTimer = this.#time.startTimer(giveUp, leftMs);
       this.queue.enqueue(flight, laneOf(flight.slot));
       this.startNext(now);
@@ -131,10 +131,16 @@ export class Scheduler {
     this.queue.enqueue(flight, laneOf(flight.slot));
   }
 
-  /** Starts as many queued requests as may start now. */
-  startNext(now: Instant = this.#time.now()): void {
+  /**
+   * Reports a circuit that opened or closed, and starts as many queued requests as may start now.
+   *
+   * @param message the request whose outcome has changed what is known.
+   */
+  startNext(now: Instant = this.#time.now(), message?: ReportedRequest): void {
+    if (!this.isClosed) this.#noticeSlow(now);
+    if (this.circuit !== this.#reported) this.#reportCircuit(now, message);
+    // A logger may have closed the registry.
     if (this.isClosed) return;
-    this.#noticeSlow(now);
     if (this.circuit) this.#attendCircuit(now);
     while (this.queue.waiting > 0) {
       const atMs = this.startsAtMs(now.monotonicMs);
@@ -178,12 +184,13 @@ export class Scheduler {
     let wakeAtMs = trialDueAtMs(this.health.blame) ?? Number.POSITIVE_INFINITY;
     const running = this.queue.lists.running.first;
     if (running) wakeAtMs = Math.min(wakeAtMs, running.startedAtMs + slowAfterMs(this.health));
-    const waiting = this.queue.waiting > 0 ? this.queue.longestWaiting : undefined;
+    const waiting = this.queue.waiting > 0 ? this.queue.longestWaiting() : undefined;
     if (waiting) {
       const startsAtMs = this.startsAtMs(now.monotonicMs);
       if (startsAtMs > now.monotonicMs) wakeAtMs = Math.min(wakeAtMs, startsAtMs);
-      const circuit = this.circuit;
-      if (circuit && !this.#isRefusing) wakeAtMs = Math.min(wakeAtMs, waitsUntilMs(circuit, waiting.queuedAtMs) + 1);
+      const circuit = this.#isRefusing ? undefined : this.circuit;
+      const refused = circuit && this.queue.longestWaiting(REFUSED_LANES);
+      if (refused) wakeAtMs = Math.min(wakeAtMs, waitsUntilMs(circuit, refused.queuedAtMs) + 1);
       wakeAtMs = Math.min(wakeAtMs, waiting.queuedAtMs + this.#settings.maxQueueMs);
     }
     const isNever = wakeAtMs === Number.POSITIVE_INFINITY;
@@ -204,7 +211,7 @@ export class Scheduler {
     if (stoodStill(lateMs, 0)) this.queue.postpone(lateMs, now.monotonicMs);
     // What is left after one slice is overdue too, so the next timer fires at once.
     for (let left = SLICE; left > 0; left--) {
-      const flight = this.queue.longestWaiting;
+      const flight = this.queue.longestWaiting();
       if (!flight || flight.queuedAtMs + this.#settings.maxQueueMs > now.monotonicMs) break;
       this.#refuse(flight, this.#overdue(flight, now));
     }
@@ -269,12 +276,6 @@ export class Scheduler {
     return isTrial;
   }
 
-  /** An outcome has changed what is known: reports a circuit that opened or closed, and starts what may start now. */
-  react(now: Instant, message?: ReportedRequest): void {
-    if (this.circuit !== this.#reported) this.#reportCircuit(now, message);
-    this.startNext(now);
-  }
-
   #reportCircuit(now: Instant, message: ReportedRequest | undefined): void {
     const circuit = this.circuit;
     const reported = this.#reported;
@@ -298,7 +299,7 @@ export class Scheduler {
   #refuseQueued(circuit: Circuit, now: Instant): void {
     const startsAtMs = Math.max(now.monotonicMs, circuit.retryAtMonotonicMs);
     let left = SLICE;
-    for (const lane of LANES.slice(1)) {
+    for (const lane of REFUSED_LANES) {
       for (let flight = this.queue.lists[lane].first; flight; flight = this.queue.lists[lane].first) {
         if (startsAtMs <= waitsUntilMs(circuit, flight.queuedAtMs)) break;
         if (left-- === 0) {
@@ -318,7 +319,7 @@ export class Scheduler {
   liftCircuit(): void {
     const now = this.#time.now();
     this.step({ kind: 'resumed' }, now);
-    this.react(now);
+    this.startNext(now);
   }
 
   /** Starts no further request. Returns all requests; see {@link RequestQueue.drain}. */

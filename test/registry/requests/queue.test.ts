@@ -62,8 +62,8 @@ describe('the queue', () => {
   it('knows the request that has waited longest in any lane', () => {
     const old = flight('old', 'known', 3);
     const others = [flight('a', 'canary', 7), flight('b', 'new', 3), flight('c', 'new', 6), flight('d', 'refresh', 4)];
-    expect(queueOf(...others, old).longestWaiting).toBe(old);
-    expect(new RequestQueue().longestWaiting).toBeUndefined();
+    expect(queueOf(...others, old).longestWaiting()).toBe(old);
+    expect(new RequestQueue().longestWaiting()).toBeUndefined();
   });
 
   it('has each request in one place, and counts those that wait, are queued and are in flight', () => {

@@ -3,7 +3,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError, OwnerTokenRegistry, type RequestMessage } from '../../../src/index.ts';
+import { OwnerTokenError, OwnerTokenRegistry, type PauseMessage, type RequestMessage } from '../../../src/index.ts';
 import { asTimePasses, ManualClock, settle } from '../../helpers/manual-clock.ts';
 import { answering, errorOf, isSettled, keys, scripted, shut } from '../../helpers/registries.ts';
 import { ScriptedSource } from '../../helpers/scripted-source.ts';
@@ -177,6 +177,60 @@ describe('an open circuit', () => {
     expect(registry.stats()).toMatchObject({ canaries: 1, refreshes: 1, pauses: { owners: 0 } });
     expect(await registry.getToken('held')).not.toBe(held);
     await registry.close();
+  });
+
+  it('that canaries open by hanging is reported at once', async () => {
+    const { registry, clock, source } = answering();
+    for (const owner of ['first', 'second']) await registry.getToken(owner);
+    const actions: unknown[] = [];
+    const observe = (message: unknown) => actions.push((message as PauseMessage).scope);
+    subscribe('owner-token-registry:pause', observe);
+    source.script((call) => (call.request.reason === 'absent' ? call.fail(down()) : undefined));
+    const errors = await Promise.all(['a', 'b', 'c'].map((owner) => errorOf(registry.getToken(owner))));
+    actions.length = 0;
+    for (let seconds = 0; seconds < 3; seconds++) {
+      clock.advance(1_000);
+      await settle();
+    }
+    unsubscribe('owner-token-registry:pause', observe);
+    expect([errors.length, actions]).toEqual([3, ['endpoint']]);
+    await shut(registry, clock);
+  });
+
+  it('waits without timers where hanging requests leave no place for its trial', async () => {
+    const clock = new ManualClock();
+    let timers = 0;
+    const counted = {
+      now: () => clock.now(),
+      monotonic: () => clock.monotonic(),
+      setTimeout: (fn: () => void, ms: number) => {
+        if (++timers > 100) throw new Error('timers without end');
+        return clock.setTimeout(fn, ms);
+      },
+    };
+    const source = ScriptedSource.answering();
+    const registry = new OwnerTokenRegistry({
+      source,
+      clock: counted,
+      concurrency: 1,
+      random: () => 0.5,
+      logger: 'silent',
+    });
+    for (const owner of ['first', 'second']) await registry.getToken(owner);
+    source.script((call) => (call.accessKey === 'b' ? call.fail(outage()) : undefined));
+    const hanging = registry.getToken('a').catch(() => {});
+    for (let seconds = 0; seconds < 2; seconds++) {
+      clock.advance(1_000);
+      await settle();
+    }
+    await errorOf(registry.getToken('b'));
+    for (let seconds = 0; seconds < 10; seconds++) {
+      clock.advance(1_000);
+      await settle();
+    }
+    expect(registry.stats()).toMatchObject({ inFlight: 2, queued: 1, pauses: { endpoint: {} } });
+    await registry.close({ timeoutMs: 0 });
+    await hanging;
   });
 
   it('pauses no canary, even if its token has ended', async () => {
