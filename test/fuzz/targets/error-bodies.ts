@@ -84,7 +84,6 @@ export const errorBodies = targetOf(
     await refusalBy(new TokenEndpoint({ baseUrl: 'https://service.example', ...options }), clock);
     for (const { oauthError = 'x', retryAfterMs = 0 } of seen) {
       must(/^[\x21-\x7e]{1,64}$/.test(oauthError), `an OAuth code of ${oauthError}`);
-      mustNotLeak('the OAuth code', oauthError);
       must(retryAfterMs >= 0, `Retry-After of ${retryAfterMs} ms`);
     }
     await refusalBy(new ScriptedSource((call) => call.fail(Object.assign(new Error('x'), thrown))), clock);
