@@ -11,7 +11,7 @@ describe('what fuzzing found', () => {
 });
 
 describe('a series of random inputs', () => {
-  const seed = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
+  const seed = Number(process.env.FUZZ_SEED ?? 1);
 
   it.each(TARGETS)(`finds nothing: $name (FUZZ_SEED=${seed})`, async (target) => {
     expect(await play(target, seed, (inputs) => inputs === 0)).toEqual({ inputs: SERIES });
