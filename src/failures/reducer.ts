@@ -7,7 +7,6 @@
  * - **Limiter** (`limiter.ts`): how many requests run at once, and how many are sent a second. A request that takes far longer
  *   than usual gives its place to another one; before any latency is known, only while a circuit is open.
  * - **Retries**: a request is retried once, after a first failure that may be transient. Each retry costs ten issued tokens.
- *   Nothing is retried while the circuit is open.
  */
 
 import { type FailureScope, OwnerTokenError } from '../errors/owner-token-error.ts';
@@ -151,20 +150,20 @@ function reduceFailure<O>(health: Health<O>, event: FailedEvent<O>, nowMs: numbe
 /** An owner that has failed this often in a row may have a dead key, so that a 429 is its own. */
 const OWN_AFTER = 2;
 
-/** The status of a response that may mean overload. A 503 with `Retry-After` announces downtime instead. */
+/** The status of a response that may mean overload. */
 function busyStatus({ error, ownerFailures }: FailedEvent<unknown>): 429 | 503 | undefined {
-  const { status, code, retryAfterMs } = error;
+  const { status, code } = error;
   if (ownerFailures >= OWN_AFTER) return undefined;
   if (code === 'rate_limited') return 429;
-  return status === 503 && retryAfterMs === undefined ? 503 : undefined;
+  return status === 503 ? 503 : undefined;
 }
 
 /** After how many milliseconds a failed request is retried; undefined if it is not. */
-function retryDelayOf<O>({ blame, savedTokens }: Health<O>, event: FailedEvent<O>): number | undefined {
+function retryDelayOf<O>({ savedTokens }: Health<O>, event: FailedEvent<O>): number | undefined {
   const { error, ownerFailures, isRetry, isNeeded, tookMs, jitter } = event;
   const isFirst = ownerFailures === 0 && !isRetry;
   const isTransient = error.retryable && error.retryAfterMs === undefined && tookMs <= SLOW_MS;
-  const mayRetry = isNeeded && isFirst && isTransient && !blame.doubt?.circuit;
+  const mayRetry = isNeeded && isFirst && isTransient;
   return mayRetry && savedTokens >= TOKENS_PER_RETRY ? TRANSIENT_BASE_MS * (0.5 + jitter) : undefined;
 }
 

@@ -161,11 +161,6 @@ describe('a failed request', () => {
     expect(rich().fails('a', error, changes).step.retryDelayMs).toBe(150);
   });
 
-  it('is not sent again while the circuit is open', () => {
-    const story = rich().fails('abc', DOWN, { isNeeded: false }).asked('2').trialFails('2').asked('1').trialFails('1');
-    expect(story.fails('z').step.retryDelayMs).toBeUndefined();
-  });
-
   it('is sent again even if canaries are asked because of it', () => {
     const story = rich().fails('abc');
     expect(story.step).toMatchObject({ retryDelayMs: 150, askCanary: true });
@@ -204,7 +199,7 @@ describe('the limiter', () => {
     ['a third 429 in a row', false, BUSY, { ownerFailures: 2 }],
     ['a 503', true, UNAVAILABLE, {}],
     ['a third 503 in a row', false, UNAVAILABLE, { ownerFailures: 2 }],
-    ['a 503 with Retry-After', false, down({ status: 503, retryAfterMs: 1_000 }), {}],
+    ['a 503 with Retry-After', true, down({ status: 503, retryAfterMs: 1_000 }), {}],
     ['a 500', false, down({ status: 500 }), {}],
     ['a refusal', false, REFUSED, {}],
   ])('learns a rate if many owners get %s: %s', (_, isBusy, error, changes) => {

@@ -71,14 +71,7 @@ export const RULES = [
   rule('retries', REDUCER, 'const mayRetry = isNeeded &&', 'const mayRetry = savedTokens < 0 && isNeeded &&'),
   rule('the retry budget', REDUCER, 'health.savedTokens -= TOKENS_PER_RETRY;', ''),
   rule('a hang is not retried', REDUCER, ' && tookMs <= SLOW_MS;', ';'),
-  rule('no retry while a circuit is open', REDUCER, ' && !blame.doubt?.circuit;', ';'),
   rule("an owner's third 429 in a row is its own", REDUCER, 'if (ownerFailures >= OWN_AFTER) return undefined;', ''),
-  rule(
-    'a 503 with Retry-After is no overload',
-    REDUCER,
-    'status === 503 && retryAfterMs === undefined ?',
-    'status === 503 ?',
-  ),
   rule('a failure during an open circuit gets its scope', REDUCER, "(doubt?.circuit?.scope ?? 'owner')", "'owner'"),
   rule(
     "a caller's failed trial pauses its owner",
