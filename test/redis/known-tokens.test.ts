@@ -24,3 +24,17 @@ it('ten thousand owners are remembered in any case', () => {
   expect(left.length).toBeGreaterThanOrEqual(10_000 - 2);
   expect(left.length).toBeLessThanOrEqual(10_000);
 });
+
+it('a report counts once, and only for an owner that is known', () => {
+  const known = new KnownTokens();
+  expect(known.hear('rejected', 'owner', 5)).toBe(false);
+  // Met after an earlier report, which it has missed: the same one still counts.
+  known.meet('owner', 'owner');
+  expect([5, 5, 4, 6].map((generation) => known.hear('rejected', 'owner', generation))).toEqual([
+    true,
+    false,
+    false,
+    true,
+  ]);
+  expect([5, 5, 6].map((generation) => known.hear('recovered', 'owner', generation))).toEqual([true, false, true]);
+});
