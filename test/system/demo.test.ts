@@ -80,10 +80,10 @@ describe('demo', () => {
     await expect(fetch(url)).rejects.toThrow();
   });
 
-  it('--view cannot be combined with other options', async () => {
-    const { code, err } = await runCommand(['demo', '--view', '--fleet']);
+  it('--view cannot be combined with --json', async () => {
+    const { code, out } = await runCommand(['demo', '--view', '--json']);
     expect(code).toBe(2);
-    expect(err).toContain('--view: cannot be combined with other options');
+    expect(out).toContain('--json and --view cannot be combined');
   });
 
   it('stops when it is interrupted', async () => {

@@ -5,13 +5,11 @@ import { ProgressLine } from '../progress-line.ts';
 import { bar, drawResult, thousands, widthsFor } from './picture.ts';
 import { type DemoResult, type Progress, runDemo } from './run.ts';
 
-export const usage = `Usage: owner-token-registry demo [--fleet | --view] [--json]
+export const usage = `Usage: owner-token-registry demo [--json | --view]
 
 Starts a sandbox and obtains tokens for 200 owners over real HTTP, while thousands of calls arrive at once, tokens
 expire and are revoked, and a customer leaves. Draws the result. Exits with 1 if a check fails.
 
-  --fleet  run eight replicas, without sharing and sharing tokens through Redis. Needs a Redis client (npm install redis, or
-           ioredis) and redis-server, which it starts itself unless REDIS_URL names a running one
   --view   run until Ctrl-C, with customers that fail and recover, and show it in the live view: a page in your browser
   --json   print one JSON object instead of the picture
 `;
@@ -19,12 +17,10 @@ expire and are revoked, and a customer leaves. Draws the result. Exits with 1 if
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const flags = readFlags(args, {
     json: { type: 'boolean' },
-    fleet: { type: 'boolean' },
     view: { type: 'boolean' },
   });
-  if (flags.view && (flags.fleet || flags.json)) throw new UsageError('--view: cannot be combined with other options');
+  if (flags.view && flags.json) throw new UsageError('--json and --view cannot be combined');
   if (flags.view) return (await import('./view.ts')).runViewDemo(terminal);
-  if (flags.fleet) return (await import('./fleet.ts')).runFleetDemo(terminal, flags.json ?? false);
   const progress = flags.json ? { report: () => {}, end: () => {} } : showProgress(terminal.out);
   const result = await runDemo(progress.report, terminal.signal).finally(progress.end);
   terminal.out.write(
