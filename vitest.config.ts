@@ -153,7 +153,7 @@ export default defineConfig({
           isolate: false,
           include: ARENA,
           // Virtual time: how long a scene takes depends on what runs beside it.
-          testTimeout: 400_000,
+          testTimeout: 800_000,
         },
       },
     ],
