@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest';
 import { METRICS, type MetricName, promName } from '../src/otel/metrics.ts';
 import { MIN } from './arena/scene.ts';
 import { INCIDENTS, type Incident } from './helpers/alert-incidents.ts';
-import { type Scraped, scrapedIncident } from './helpers/scraped-incident.ts';
+import { playedIncident, type Scraped } from './helpers/scraped-incident.ts';
 import { ROOT } from './helpers/source-files.ts';
 
 const RULES = join(ROOT, 'docs/monitoring/prometheus-alerts.yaml');
@@ -91,15 +91,20 @@ const cellOf = (fired: readonly Fired[]): string =>
   fired.map(({ alert, fromS, untilS }) => `\`${alert}\` ${wordOf(fromS)} to ${wordOf(untilS)}`).join('<br>') || 'none';
 
 describe.skipIf(noPromtool)('the alerts of an incident', { timeout: 300_000 }, () => {
-  const rows = new Map(
-    [
-      ...readFileSync(join(ROOT, 'docs/observability.md'), 'utf8').matchAll(/^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$/gm),
-    ].map(([, incident = '', critical, warning]) => [incident, [critical, warning]]),
+  const [, alerts = '', pages = ''] = readFileSync(join(ROOT, 'docs/observability.md'), 'utf8').split(
+    /^## When the alerts|^### What the page/m,
   );
+  const rowsOf = (section: string) =>
+    new Map(
+      [...section.matchAll(/^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$/gm)].map(([, what = '', ...cells]) => [what, cells]),
+    );
+  const [rows, shown] = [rowsOf(alerts), rowsOf(pages)];
 
   it.each(Object.entries(INCIDENTS))('%s: fire when the docs say', async (what, incident) => {
-    const fired = firedIn(incident, await scrapedIncident(incident, USED));
+    const { scraped, said, ended } = await playedIncident(incident, USED);
+    const fired = firedIn(incident, scraped);
     const [critical, warning] = [true, false].map((is) => fired.filter(({ alert }) => CRITICAL.includes(alert) === is));
     expect(rows.get(what)).toEqual([cellOf(critical ?? []), cellOf(warning ?? [])]);
+    if (said) expect(shown.get(what)).toEqual([said, ended]);
   });
 });

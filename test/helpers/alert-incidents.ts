@@ -17,6 +17,8 @@ export interface Incident extends Scene {
   readonly deployedAtMs?: number;
   /** When the first replica cannot reach the service. */
   readonly cutOff?: Span;
+  /** The live view of the first replica is asked what it says. */
+  readonly isAsked?: true;
   /** When all replicas end. */
   readonly endedAtMs?: number;
   readonly options?: Partial<OwnerTokenRegistryOptions>;
@@ -60,6 +62,7 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
   'the service answers 503 for 20 minutes; tokens live for 15': {
     ...short,
     name: 'down',
+    isAsked: true,
     tokenLifeS: 900,
     tenants: [owners()],
     rules: () => [during(INCIDENT, outage(refusal(503)))],
@@ -67,6 +70,7 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
   'the client secret is wrong for 20 minutes': {
     ...short,
     name: 'secret',
+    isAsked: true,
     tokenLifeS: 900,
     tenants: [owners()],
     rules: () => [during(INCIDENT, () => oauthError(401, 'invalid_client'))],
@@ -76,6 +80,7 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
     // By then, every replica knows nearly all owners.
     fromMs: 10 * MIN,
     name: 'shard',
+    isAsked: true,
     tokenLifeS: 60,
     tenants: [owners()],
     rules: () => [during([10 * MIN, 30 * MIN], ({ number }) => (number % 5 === 0 ? refusal(503) : undefined))],
@@ -83,12 +88,14 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
   'of 100 keys, 20 are revoked, and their tokens too': {
     ...short,
     name: 'revoked',
+    isAsked: true,
     tenants: [owners({ count: 80 }), owners({ name: 'revoked', count: 20 })],
     ...revoked('revoked', () => 5 * MIN),
   },
   'tokens take 6 s instead of 0.6 for 20 minutes; callers give up after 5': {
     ...short,
     name: 'slow',
+    isAsked: true,
     tokenLifeS: 900,
     tenants: [owners(), { name: 'newcomer', perSecond: 0.5 }],
     latencyMs: ({ atMs }) => (atMs >= INCIDENT[0] && atMs < INCIDENT[1] ? 6_000 : 600),
@@ -97,12 +104,14 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
   'the API rejects all tokens for 20 minutes': {
     ...short,
     name: 'api',
+    isAsked: true,
     tenants: [owners()],
     accepts: (_, atMs) => atMs < INCIDENT[0] || atMs >= INCIDENT[1],
   },
   'for ten minutes, the service answers one request a second, and 429 to the others; tokens live for 100 s': {
     ...short,
     name: 'quota',
+    isAsked: true,
     tokenLifeS: 100,
     tenants: [owners()],
     rules: () => [during([5 * MIN, 15 * MIN], quota({ perSecond: 1 }))],
@@ -111,6 +120,7 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
   'one replica of three cannot reach the service for 20 minutes; tokens live for 5': {
     ...short,
     name: 'cut off',
+    isAsked: true,
     tokenLifeS: 300,
     tenants: [owners()],
     cutOff: INCIDENT,

@@ -2,6 +2,7 @@
 
 import promClient from 'prom-client';
 import { OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';
+import { liveView } from '../../src/live-view/index.ts';
 import { registerMetrics } from '../../src/otel/prom-client.ts';
 import { SharedTokens } from '../../src/redis/shared-tokens.ts';
 import { MIN } from '../arena/scene.ts';
@@ -24,7 +25,11 @@ interface World {
   readonly time: VirtualTime;
   readonly service: Service;
   readonly records: SharedRecordModel;
+  /** By owner: how its last call of the first replica ended. */
+  readonly last: Map<string, Ending>;
 }
+
+type Ending = 'served' | 'no token' | 'rejected by the API' | 'given up';
 
 /** A replica while it runs. */
 class Replica {
@@ -93,23 +98,33 @@ function sharedBy(number: number, source: TokenEndpoint, { incident, time, recor
 /** The samples of each series that all replicas exported; undefined where it did not exist. */
 export type Scraped = ReadonlyMap<string, readonly (string | undefined)[]>;
 
+export interface Played {
+  readonly scraped: Scraped;
+  /** What the live view of the first replica said, nine minutes after the incident began. */
+  readonly said: string;
+  /** How the last calls of that replica had ended then. */
+  readonly ended: string;
+}
+
+/** When the live view is asked. */
+const ASKED_MS = 9 * MIN;
+
 /** Plays an incident, and scrapes these metrics. */
-export async function scrapedIncident(incident: Incident, metrics: readonly string[]): Promise<Scraped> {
+export async function playedIncident(incident: Incident, metrics: readonly string[]): Promise<Played> {
   const { minutes, scrapedEveryMs, tenants } = incident;
   const time = new VirtualTime();
   const service = new Service(incident, time, seeded(1_001));
-  const world: World = {
-    incident,
-    time,
-    service,
-    records: new SharedRecordModel(() => Math.floor(time.now() * 1_000)),
-  };
+  const records = new SharedRecordModel(() => Math.floor(time.now() * 1_000));
+  const world: World = { incident, time, service, records, last: new Map() };
   const replicas = Array.from({ length: REPLICAS }, (_, index) => new Replica(index + 1, world));
+  const { registry: first } = replicas[0] as Replica;
+  const view = incident.isAsked && liveView(first, { public: true, clock: time });
+  let [said, ended] = ['', ''];
   let calls = 0;
   for (const group of tenants) {
     const call = (number: number) => {
       const replica = replicas[calls++ % REPLICAS];
-      if (replica) callOnce(replica, `${group.name}-${number}`, world).catch(() => {});
+      if (replica) void callOnce(replica, `${group.name}-${number}`, world);
     };
     scheduleCalls(group, time, seeded(1), call, minutes * MIN);
   }
@@ -117,19 +132,30 @@ export async function scrapedIncident(incident: Incident, metrics: readonly stri
   const scraped = new Map<string, (string | undefined)[]>();
   for (let at = 0; at * scrapedEveryMs <= minutes * MIN; at++) {
     await time.passUntil(at * scrapedEveryMs, incident.fleet ? 1 : 20);
+    if (view && time.nowMs === incident.fromMs + ASKED_MS) {
+      said = (await view.status())[0]?.sentence ?? '';
+      ended = endedWord(world.last);
+    }
     // One that leaves is scraped once more.
-    const ended = leaving.splice(0);
-    for (const replica of [...replicas, ...ended]) {
+    const left = leaving.splice(0);
+    for (const replica of [...replicas, ...left]) {
       for (const [series, value] of await replica.scrape(metrics)) {
         const samples = scraped.get(series) ?? [];
         scraped.set(series, samples);
         samples[at] = value;
       }
     }
-    for (const { registry } of ended) await registry.close({ timeoutMs: 0 });
+    for (const { registry } of left) await registry.close({ timeoutMs: 0 });
   }
   for (const { registry } of replicas) await registry.close({ timeoutMs: 0 });
-  return scraped;
+  return { scraped, said, ended };
+}
+
+function endedWord(last: ReadonlyMap<string, Ending>): string {
+  const counts = new Map<Ending, number>();
+  for (const ending of last.values()) counts.set(ending, (counts.get(ending) ?? 0) + 1);
+  const sorted = [...counts].sort(([, a], [, b]) => b - a);
+  return sorted.map(([ending, count]) => `${count} ${ending}`).join(', ');
 }
 
 /** Replicas that are replaced, or end, as the incident says. Returns the list to which each goes then. */
@@ -149,8 +175,9 @@ function scheduleEnds(replicas: Replica[], world: World): Replica[] {
 }
 
 /** A call of an owner; if the API rejects its token, it asks for another one, once. */
-async function callOnce({ registry, ending }: Replica, key: string, world: World): Promise<void> {
+async function callOnce({ registry, ending, instance }: Replica, key: string, world: World): Promise<void> {
   const { service, time } = world;
+  const ended = (how: Ending) => instance === 'replica-1' && world.last.set(key, how);
   const { patienceMs, deployedAtMs } = world.incident;
   const leaving = patienceMs === undefined ? undefined : new AbortController();
   const stop = leaving && time.setTimeout(() => leaving.abort(), patienceMs as number);
@@ -158,10 +185,15 @@ async function callOnce({ registry, ending }: Replica, key: string, world: World
   try {
     for (let tries = 1; tries <= 2; tries++) {
       const token = await registry.getToken(key, { signal });
-      if (!service.hasApi) return;
-      if (await service.callApi(token.value)) return registry.accept(key, token);
+      if (!service.hasApi || (await service.callApi(token.value))) {
+        ended('served');
+        return registry.accept(key, token);
+      }
+      ended('rejected by the API');
       registry.reject(key, token);
     }
+  } catch {
+    ended(signal?.aborted ? 'given up' : 'no token');
   } finally {
     stop?.();
   }
