@@ -18,7 +18,7 @@ const read = (name: string) => readFileSync(join(ROOT, 'docs/monitoring', name),
 const rules = read('prometheus-alerts.yaml');
 const dashboard = read('grafana-dashboard.json');
 
-const INCIDENTS = join(ROOT, 'test/alert-rules.yaml');
+const ON_REDIS = join(ROOT, 'test/alert-rules.yaml');
 const promtool = (...args: string[]) => spawnSync('promtool', args, { encoding: 'utf8' });
 const amtool = (...args: string[]) => spawnSync('amtool', args, { encoding: 'utf8' });
 /**
@@ -256,18 +256,18 @@ describe('alertmanager-inhibit.yaml', () => {
   });
 });
 
-describe('alert-rules.yaml', () => {
-  it('has an incident for every alert, or the table of docs/observability.md has', () => {
+describe('the alert rules', () => {
+  it('all fire in an incident of the table in docs/observability.md, or on metrics of redis_exporter', () => {
     const alerts = [...rules.matchAll(/- alert: (\w+)/g)].map(([, alert]) => alert);
-    const inIncidents = [...readFileSync(INCIDENTS, 'utf8').matchAll(/alertname="(\w+)"/g)].map(([, alert]) => alert);
+    const onRedis = [...readFileSync(ON_REDIS, 'utf8').matchAll(/alertname="(\w+)"/g)].map(([, alert]) => alert);
     const inTable = [...read('../observability.md').matchAll(/`(OwnerToken\w+)` \d/g)].map(([, alert]) => alert);
-    expect([...new Set([...inIncidents, ...inTable])].sort()).toEqual(alerts.sort());
+    expect([...new Set([...inTable, ...onRedis])].sort()).toEqual(alerts.sort());
   });
 
   it.skipIf(noPromtool).each([
     ['check', join(ROOT, 'docs/monitoring/prometheus-alerts.yaml')],
-    ['test', INCIDENTS],
-  ])('passes promtool %s rules', (command, file) => {
+    ['test', ON_REDIS],
+  ])('pass promtool %s rules', (command, file) => {
     const { status, stdout, stderr } = promtool(command, 'rules', file);
     expect({ status, output: stdout + stderr }).toEqual({ status: 0, output: expect.stringContaining('SUCCESS') });
   });

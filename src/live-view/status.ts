@@ -238,7 +238,13 @@ export class Survey {
       ...(cause.owners > 1 && { todo: cause.todo.replace('for this owner', 'for each of these owners') }),
       ...linkOf(cause, runbooksUrl),
     }));
-    causes.sort((a, b) => Number(isWide(b)) - Number(isWide(a)) || b.unserved - a.unserved || b.owners - a.owners);
+    causes.sort(
+      (a, b) =>
+        Number(isWide(b)) - Number(isWide(a)) ||
+        b.unserved - a.unserved ||
+        b.owners - a.owners ||
+        a.id.localeCompare(b.id),
+    );
     const runway = this.#runway();
     return {
       registry,

@@ -1,8 +1,14 @@
 import { channel } from 'node:diagnostics_channel';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { OwnerTokenRegistry } from '../../src/index.ts';
+import { liveView } from '../../src/live-view/index.ts';
 import { DROPPED_AT_ONCE, KEPT_MS, MAX_REQUESTS, Recorder } from '../../src/live-view/recorder.ts';
 import type { SharingMessage } from '../../src/redis/diagnostics.ts';
 import type { PauseMessage, RejectionMessage, RequestMessage } from '../../src/reporting/channel-messages.ts';
+import { ScriptedSource } from '../helpers/scripted-source.ts';
 
 let nowMs: number;
 let recorder: Recorder;
@@ -97,5 +103,48 @@ describe('requests', () => {
   it('of other registries are not recorded', () => {
     channel('tracing:owner-token-registry:request:start').publish({ registry: 'other' } as RequestMessage);
     expect(recorder.requests).toEqual([]);
+  });
+});
+
+describe('a label function', () => {
+  let labelled: string[];
+  const throwing = (accessKey: string): string => {
+    labelled.push(accessKey);
+    throw new Error('the database is down');
+  };
+  const registryOf = (ownerLabel: (accessKey: string) => string) =>
+    new OwnerTokenRegistry({ source: ScriptedSource.answering(), name: 'shown', ownerLabel });
+  beforeEach(() => {
+    labelled = [];
+  });
+
+  it('that throws fails no call, and its owner is recorded by the fingerprint', async () => {
+    await using registry = registryOf(throwing);
+    await registry.getToken('key-1');
+    expect(recorder.requests).toMatchObject([{ owner: registry.fingerprint('key-1'), token: expect.any(String) }]);
+    expect(recorder.requests[0]?.owner).toMatch(/^owner_/);
+  });
+
+  it('that is slow delays each request once or twice, and no call that is served from the cache', async () => {
+    await using registry = registryOf((accessKey) => `customer ${labelled.push(accessKey)}`);
+    await registry.getToken('key-1');
+    expect(recorder.requests).toMatchObject([{ owner: 'customer 1' }]);
+    const forRequest = labelled.length;
+    for (let each = 0; each < 100; each++) await registry.getToken('key-1');
+    expect([forRequest <= 2, labelled.length]).toEqual([true, forRequest]);
+  });
+
+  it('that throws fails no call once a view was dropped, which nothing keeps in memory', async () => {
+    setFlagsFromString('--expose-gc');
+    const collect: () => void = runInNewContext('gc');
+    await using registry = registryOf(throwing);
+    const dropped = new WeakRef(liveView(registry, { public: true }));
+    for (let turn = 0; dropped.deref() && turn < 100; turn++) {
+      await nextTurn();
+      collect();
+    }
+    expect(dropped.deref()).toBeUndefined();
+    expect((await registry.getToken('key-1')).value).toEqual(expect.any(String));
+    expect(recorder.requests).toMatchObject([{ owner: registry.fingerprint('key-1') }]);
   });
 });

@@ -199,3 +199,11 @@ it('advice for several owners speaks of them all', () => {
   expect(statusOf([refused]).causes[0]?.todo).toBe('Get a current access key for this owner');
   expect(statusOf([refused, refused]).causes[0]?.todo).toBe('Get a current access key for each of these owners');
 });
+
+it('causes of as many owners are in the same order whichever owner comes first, so that the first does not change places', () => {
+  const pair = [401, 400].map((status): OwnerFacts => {
+    return { phase: 'backing-off', failure: failure({ code: 'owner_refused', status }) };
+  });
+  for (const owners of [pair, pair.toReversed()])
+    expect(statusOf(owners).causes.map(({ status }) => status)).toEqual([400, 401]);
+});

@@ -6,8 +6,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { type Clock, OwnerTokenError, OwnerTokenRegistry } from '../../src/index.ts';
 import { type LiveViewOptions, liveView } from '../../src/live-view/index.ts';
 import { countWord } from '../../src/page-engine/words.ts';
+import { MIN } from '../arena/scene.ts';
 import { launch, type Opened, open, seriousViolations, skipsBrowser, WAIT_MS } from '../helpers/browser.ts';
-import { INCIDENTS, playIncident } from '../helpers/incidents.ts';
+import { INCIDENTS, type Incident, playIncident } from '../helpers/incidents.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { keys } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
@@ -163,6 +164,21 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
       /^0\.\d\/s[\s▲]+0\.\d with their request, 0\.0 refused/,
     );
     expect(await seriousViolations(page)).toEqual([]);
+  });
+
+  it('shows a slow service as a cause of its own, since when, with the runbook, while every call is served', async () => {
+    const tenants = [{ name: 'tenants', count: 60, burstMs: MIN }];
+    const slow: Incident = { name: 'slow', minutes: 2, tenants, latencyMs: 6_000, askedAtMs: [2 * MIN] };
+    await playIncident(slow, async ({ registry, time }) => {
+      await show(registry, { public: true, clock: time, runbooksUrl: 'https://wiki.example/runbooks' });
+      const cause = page.locator('.cause.warning').filter({ hasText: 'Slow token service' });
+      await shows(() => textOf(cause)).toMatch(/Tokens take 6(\.\d)? s since .*: now about \d/);
+      expect(await cause.getByRole('link', { name: 'Runbook' }).getAttribute('href')).toBe(
+        'https://wiki.example/runbooks#ownertokenserviceslow',
+      );
+      expect(await textOf(verdict())).toMatch(/^All 60 owners are served\./);
+      expect(await page.locator('.verdict.warning').count()).toBe(1);
+    });
   });
 
   it('shows an outage of the API as one fact, and its end', async () => {

@@ -83,6 +83,7 @@ export function App({ connection }: { connection: LiveConnection }) {
             <Causes
               status={status}
               rates={registry.rates}
+              page={model.page}
               open={address.cause}
               onOpen={(cause) => setAddress({ cause })}
             />

@@ -1,8 +1,8 @@
 import { countWord, plural, sentence, spanWord, timeWord } from '../../page-engine/words.ts';
-import type { Rates } from '../frames.ts';
+import type { PageOptions, Rates } from '../frames.ts';
 import { nextWord, reasonWord, sinceWord, slowWord } from '../sentence.ts';
 import type { Cause, Facts } from '../status.ts';
-import { rateWord } from './figures.tsx';
+import { Runbook, rateWord } from './figures.tsx';
 import { OwnersTable } from './owners-table.tsx';
 import { FoundHints, useSearch } from './search.tsx';
 import { hashWith } from './use-address.ts';
@@ -15,10 +15,11 @@ const FEW = 20;
 export function Causes(props: {
   status: Facts;
   rates: Rates | undefined;
+  page: PageOptions;
   open: string | undefined;
   onOpen: (cause: string) => void;
 }) {
-  const { status, rates, onOpen } = props;
+  const { status, rates, page, onOpen } = props;
   const { causes, known } = status;
   const [first] = causes;
   const open = props.open ?? (first && first.owners <= FEW ? first.id : '');
@@ -27,7 +28,7 @@ export function Causes(props: {
   return (
     <section aria-labelledby="causes-heading">
       <h2 id="causes-heading">Causes</h2>
-      <Slow status={status} rates={rates} />
+      <Slow status={status} rates={rates} page={page} />
       {causes.length === 0 && (
         <p class="empty">{known === 0 ? 'No owner has asked for a token yet.' : 'None: no owner fails.'}</p>
       )}
@@ -39,7 +40,7 @@ export function Causes(props: {
 }
 
 /** Calls get their tokens, but late: nobody fails, unless callers give up. */
-function Slow({ status, rates }: { status: Facts; rates: Rates | undefined }) {
+function Slow({ status, rates, page }: { status: Facts; rates: Rates | undefined; page: PageOptions }) {
   const { slowService: slow } = status;
   const abandoned = rates?.abandoned ?? 0;
   if (!slow && abandoned === 0) return null;
@@ -48,7 +49,8 @@ function Slow({ status, rates }: { status: Facts; rates: Rates | undefined }) {
       <h3>{slow ? 'Slow token service' : 'Callers give up'}</h3>
       <p>
         {slow && `${slowWord(slow, status, timeWord)}: now about ${spanWord(slow.latencyMs)}. `}
-        {abandoned > 0 && `Callers give up ${rateWord(abandoned)} calls a second that have waited for over a second.`}
+        {abandoned > 0 && `Callers give up ${rateWord(abandoned)} calls a second that have waited for over a second. `}
+        <Runbook page={page} alert={slow ? 'ownertokenserviceslow' : 'ownertokencallersgaveup'} />
       </p>
     </div>
   );

@@ -120,17 +120,17 @@ function Sharing({ registry: { fleet, sharingOff }, page }: { registry: Registry
       hint={
         <>
           {listWord([...words, others])}
-          {!sharing && page.runbooksUrl !== undefined && (
-            <>
-              {'. '}
-              <a href={`${page.runbooksUrl}#ownertokenfleetnotsharing`}>Runbook</a>
-            </>
-          )}
+          {!sharing && '. '}
+          {!sharing && <Runbook page={page} alert="ownertokenfleetnotsharing" />}
         </>
       }
     />
   );
 }
+
+/** A link to the runbook of an alert, if the host says where the runbooks are. */
+export const Runbook = ({ page, alert }: { page: PageOptions; alert: string }) =>
+  page.runbooksUrl === undefined ? null : <a href={`${page.runbooksUrl}#${alert}`}>Runbook</a>;
 
 const listWord = (words: readonly (string | false | undefined)[]): string => words.filter(Boolean).join(', ');
 
