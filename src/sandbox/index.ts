@@ -24,7 +24,6 @@ export type {
   Outcome,
   SandboxLedger,
 } from './state/ledger-entry.ts';
-export { type StateFileCode, StateFileError } from './state/problems.ts';
 export type { OddShape, Profile, ProfileChanges } from './state/profile.ts';
 export { SCENARIOS, type ScenarioName, type ScenarioView } from './state/scenarios.ts';
 export type { Condition, Finding, Verdict } from './state/verdict.ts';

@@ -20,10 +20,7 @@ export interface SandboxOptions {
   portalPort?: number | undefined;
   /** Address that both planes listen on. Default `127.0.0.1`. */
   host?: string | undefined;
-  /**
-   * Number of owners, each with an access key for the first app: 0 to 10,000. Default 5. Beside an existing state file:
-   * creates the missing ones; fewer than the file holds is a `StateFileError`.
-   */
+  /** Number of owners, each with an access key for the first app: 0 to 10,000. Default 5. */
   owners?: number | undefined;
   /** Lifetime of a token in seconds: from 0.001 to ten years. Default 3600. */
   lifetimeSeconds?: number | undefined;
@@ -31,11 +28,6 @@ export interface SandboxOptions {
   profile?: ProfileChanges | undefined;
   /** Initial fault rules. */
   faults?: FaultRule[] | undefined;
-  /**
-   * A file that preserves owners, keys, secrets, profile and unexpired tokens across restarts. It holds secrets.
-   * Throws `StateFileError` where it cannot be used. Default: none.
-   */
-  stateFile?: string | undefined;
   /**
    * A folder in which the files `client-secret` and `access-keys` (one a line) hold the first app's current ones: an
    * integration that reads them follows a rotation. Created if its parent exists. Default: none.
@@ -53,7 +45,6 @@ export interface SandboxOptions {
 }
 
 const PORT = maybe(integer(0, 65_535));
-const PATH = maybe(text(/./, 'a path'));
 
 const OPTIONS = object({
   port: PORT,
@@ -63,8 +54,7 @@ const OPTIONS = object({
   lifetimeSeconds: maybe(LIFETIME),
   profile: maybe(PROFILE_CHANGES),
   faults: maybe(v.array(FAULT_RULE, 'expected a list of fault rules')),
-  stateFile: PATH,
-  secretsFolder: PATH,
+  secretsFolder: maybe(text(/./, 'a path')),
   seed: maybe(integer(0, Number.MAX_SAFE_INTEGER)),
   ledgerSize: maybe(integer(1, 1_000_000)),
   unref: maybe(boolean),
@@ -74,10 +64,9 @@ const DEFAULTS = { port: 0, portalPort: 0, host: '127.0.0.1', owners: 5, ledgerS
 
 export type ResolvedOptions = ReturnType<typeof resolveOptions>;
 
-/** Checks all options at once and fills in the defaults. `given`: what must hold beside an existing state file too. */
+/** Checks all options at once and fills in the defaults. */
 export function resolveOptions(options: SandboxOptions) {
   const { faults = [], lifetimeSeconds, profile, ...others } = checked('startSandbox', OPTIONS, options);
   const changes: ProfileChanges = { ...(lifetimeSeconds !== undefined && { lifetimeSeconds }), ...profile };
-  const given = { owners: others.owners, seed: others.seed, profile: changes };
-  return { ...DEFAULTS, ...others, faults, profile: changedProfile(DEFAULT_PROFILE, changes), given };
+  return { ...DEFAULTS, ...others, faults, profile: changedProfile(DEFAULT_PROFILE, changes) };
 }

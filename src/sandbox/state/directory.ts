@@ -75,14 +75,6 @@ export class Directory {
     this.#byValue.clear();
   }
 
-  /** Restores the content of a state file. */
-  restore(apps: App[], owners: Owner[], accessKeys: AccessKey[]): void {
-    this.clear();
-    for (const app of apps) this.apps.set(app.id, app);
-    for (const owner of owners) this.owners.set(owner.id, owner);
-    for (const key of accessKeys) this.#keep({ ...key, fingerprint: this.#secrets.fingerprint(key.value) });
-  }
-
   addApp(given: { id?: string; name?: string } = {}): App {
     const id = given.id ?? this.#freeId('app', this.apps);
     const clientId = this.#secrets.named('sbx-client-', id, 9);
@@ -99,12 +91,13 @@ export class Directory {
     return owner;
   }
 
-  addAccessKey(ownerId: string, appId: string, given: { id?: string; value?: string } = {}): AccessKey {
+  addAccessKey(ownerId: string, appId: string, given: { id?: string } = {}): AccessKey {
     const id = given.id ?? this.#freeId(`${ownerId}-${appId}-key`, this.accessKeys);
-    const value = given.value ?? this.#secrets.named('sbx_key_', id);
+    const value = this.#secrets.named('sbx_key_', id);
     const fingerprint = this.#secrets.fingerprint(value);
     const key = { id, ownerId, appId, value, fingerprint, enabled: true, revoked: false };
-    this.#keep(key);
+    this.accessKeys.set(id, key);
+    this.#byValue.set(value, key);
     return key;
   }
 
@@ -140,11 +133,6 @@ export class Directory {
     const value = this.#secrets.next('sbx_secret_');
     app.secrets = [{ value }, ...app.secrets.filter((old) => (old.goodUntilMs ?? nowMs) > nowMs)];
     return value;
-  }
-
-  #keep(key: AccessKey): void {
-    this.accessKeys.set(key.id, key);
-    this.#byValue.set(key.value, key);
   }
 
   #freeId(prefix: string, taken: ReadonlyMap<string, unknown>): string {

@@ -7,8 +7,8 @@ const SECRET_BYTES = 24;
  * without one they cannot be guessed.
  */
 export class Secrets {
-  #key: Buffer;
-  #salt: string;
+  readonly #key: Buffer;
+  readonly #salt: string;
   #made = 0;
 
   constructor(seed: number | undefined) {
@@ -29,21 +29,6 @@ export class Secrets {
   /** A random secret, whatever the seed. */
   random(prefix: string): string {
     return prefix + randomBytes(SECRET_BYTES).toString('base64url');
-  }
-
-  /** For a state file: a restart continues from here and repeats no secret. */
-  get key(): string {
-    return this.#key.toString('base64url');
-  }
-
-  get made(): number {
-    return this.#made;
-  }
-
-  restore({ key, made }: { key: string; made: number }): void {
-    this.#key = Buffer.from(key, 'base64url');
-    this.#salt = this.#derived('salt').toString('base64url');
-    this.#made = made;
   }
 
   /** A JWT with these claims, signed with a key that is never published. */

@@ -135,13 +135,6 @@ export class Tokens {
     for (const token of this.#byValue.values()) if (token.expiresAtMs > fromMs) yield token;
   }
 
-  /** Restores a token from a state file. */
-  restore(value: string, facts: Omit<IssuedToken, 'fingerprint' | 'refused' | 'delivered'>): void {
-    const token = { ...facts, fingerprint: this.#secrets.fingerprint(value), refused: false, delivered: true };
-    this.#byValue.set(value, token);
-    this.#keepLast(token);
-  }
-
   clear(): void {
     this.#byValue.clear();
     this.#newest.clear();

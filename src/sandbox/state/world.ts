@@ -59,7 +59,7 @@ export interface RunningScenario {
   readonly undo: () => void;
 }
 
-/** What may have changed, for the event stream and the state file. */
+/** What may have changed, for the event stream and the files with secrets. */
 export type Topic = 'apps' | 'owners' | 'faults' | 'profile' | 'clock' | 'scenario' | 'all';
 
 /** The whole state of one sandbox, apart from its sockets. Both planes act on it. */
