@@ -33,7 +33,10 @@ export interface SandboxOptions {
    * integration that reads them follows a rotation. Created if its parent exists. Default: none.
    */
   secretsFolder?: string | undefined;
-  /** The same whole number yields the same credentials, access keys and tokens at every start. Default: random. */
+  /**
+   * The same whole number yields the same client id, client secret and access keys at every start. Tokens never repeat,
+   * and no change of a running sandbox is kept: added owners, a rotated secret. Default: random.
+   */
   seed?: number | undefined;
   /** Requests that the ledger keeps in full: 1 to 1,000,000. Default 10,000. Its counts are exact beyond that. */
   ledgerSize?: number | undefined;

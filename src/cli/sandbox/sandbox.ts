@@ -22,7 +22,7 @@ Emulates the token service on this machine until Ctrl-C. The portal shows what a
   --host H             address to listen on; default 127.0.0.1
   --owners N           number of appliance owners, each with an access key; default 5
   --lifetime S         lifetime of a token in seconds; default 3600
-  --seed N             derive credentials, access keys and tokens from this number: the same at every start
+  --seed N             derive credentials and access keys from this number: the same at every start
   --config F           JSON file with options of startSandbox (docs/sandbox.md); flags override it
   --secrets-folder D   folder for the files client-secret and access-keys, which follow every change; default: a temporary one
   --open               open the portal in the browser

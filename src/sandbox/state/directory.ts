@@ -130,7 +130,7 @@ export class Directory {
   rotateSecret(app: App, nowMs: number, overlapMs: number): string {
     const endMs = nowMs + overlapMs;
     for (const old of app.secrets) old.goodUntilMs = Math.min(old.goodUntilMs ?? endMs, endMs);
-    const value = this.#secrets.next('sbx_secret_');
+    const value = this.#secrets.random('sbx_secret_');
     app.secrets = [{ value }, ...app.secrets.filter((old) => (old.goodUntilMs ?? nowMs) > nowMs)];
     return value;
   }

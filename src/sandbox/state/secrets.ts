@@ -3,13 +3,12 @@ import { createHmac, hash, randomBytes } from 'node:crypto';
 const SECRET_BYTES = 24;
 
 /**
- * Generates all secrets of one sandbox. With a seed they are the same at every start, so that a `.env` file stays valid;
- * without one they cannot be guessed.
+ * Generates all secrets of one sandbox. With a seed the named ones are the same at every start, so that a `.env` file stays
+ * valid; without one they cannot be guessed.
  */
 export class Secrets {
   readonly #key: Buffer;
   readonly #salt: string;
-  #made = 0;
 
   constructor(seed: number | undefined) {
     this.#key = seed === undefined ? randomBytes(32) : createHmac('sha256', 'sandbox').update(`${seed}`).digest();
@@ -21,12 +20,7 @@ export class Secrets {
     return prefix + this.#derived(`named:${name}`).subarray(0, bytes).toString('base64url');
   }
 
-  /** A new secret. */
-  next(prefix: string): string {
-    return this.named(prefix, `next:${this.#made++}`);
-  }
-
-  /** A random secret, whatever the seed. */
+  /** A new secret, random whatever the seed: a client may still hold a token of an earlier start. */
   random(prefix: string): string {
     return prefix + randomBytes(SECRET_BYTES).toString('base64url');
   }

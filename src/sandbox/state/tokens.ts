@@ -52,7 +52,7 @@ export class Tokens {
   }
 
   issue(accessKey: AccessKey, nowMs: number, options: IssueOptions): { value: string; token: IssuedToken } {
-    const id = this.#secrets.next('sbx_');
+    const id = this.#secrets.random('sbx_');
     const expiresAtMs = nowMs + options.lifetimeMs;
     const value = options.format === 'opaque' ? id : this.#secrets.jwt(claimsOf(id, accessKey, nowMs, expiresAtMs));
     const token: IssuedToken = {
