@@ -20,7 +20,7 @@ export interface SandboxOptions {
   portalPort?: number | undefined;
   /** Address that both planes listen on. Default `127.0.0.1`. */
   host?: string | undefined;
-  /** Number of owners, each with an access key for the first app: 0 to 10,000. Default 5. */
+  /** Number of owners, each with an access key: 0 to 10,000. Default 5. */
   owners?: number | undefined;
   /** Lifetime of a token in seconds: from 0.001 to ten years. Default 3600. */
   lifetimeSeconds?: number | undefined;
@@ -29,7 +29,7 @@ export interface SandboxOptions {
   /** Initial fault rules. */
   faults?: FaultRule[] | undefined;
   /**
-   * A folder in which the files `client-secret` and `access-keys` (one a line) hold the first app's current ones: an
+   * A folder in which the files `client-secret` and `access-keys` (one a line) hold the current ones: an
    * integration that reads them follows a rotation. Created if its parent exists. Default: none.
    */
   secretsFolder?: string | undefined;

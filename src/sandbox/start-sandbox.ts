@@ -39,7 +39,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   changed = (topic) => {
     if (topic === 'owners' || topic === 'scenario' || topic === 'all') world.ownersVersion++;
     feed.note();
-    if (topic === 'apps' || topic === 'owners' || topic === 'all') files?.update();
+    if (topic === 'client' || topic === 'owners' || topic === 'all') files?.update();
   };
   listen(world, tokenPlane, feed);
   const close = async () => {

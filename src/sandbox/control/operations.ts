@@ -15,11 +15,10 @@ import { previewOf } from './preview.ts';
 import * as shapes from './shapes.ts';
 import { credentialsView, PICTURE_QUERY, stateView } from './state-view.ts';
 import { tryOnce } from './try-once.ts';
-import { appView, appViews, clockView, ownerViews } from './views.ts';
+import { clientView, clockView, ownerViews } from './views.ts';
 
 const NOTHING = object({});
 const OF_OWNER = object({ owner: maybe(string) });
-const OF_OWNER_AND_APP = object({ owner: maybe(string), app: maybe(string) });
 
 /** Every operation of the control plane, by the name of a generated client's function. */
 export const OPERATIONS: Readonly<Record<string, Operation>> = {
@@ -79,29 +78,22 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     ({ world }, { path }) => found(world.ledger.find(Number(path.id)), 'this request is unknown or no longer kept'),
   ),
 
-  listApps: operation('GET /api/apps', 'All apps.', { answer: v.array(shapes.AppView) }, ({ world }) =>
-    appViews(world),
-  ),
-  addApp: operation(
-    'POST /api/apps',
-    'Adds an app.',
-    { body: actions.NEW_APP, answer: shapes.AppView },
-    ({ world }, { body }) => appView(actions.addApp(world, body), world.secrets),
-  ),
-  changeApp: operation(
-    'PATCH /api/apps/{id}',
-    'Renames, enables or disables an app.',
-    { body: actions.CHANGES, answer: shapes.AppView },
-    ({ world }, { path, body }) => appView(actions.changeApp(world, path.id, body), world.secrets),
+  changeClient: operation(
+    'PATCH /api/client',
+    'Enables or disables the client.',
+    { body: actions.ENABLED, answer: shapes.ClientView },
+    ({ world }, { body }) => {
+      actions.enableClient(world, body.enabled);
+      return clientView(world);
+    },
   ),
   rotateSecret: operation(
-    'POST /api/apps/{id}/rotate',
-    'Gives an app a new client secret. The old one stays valid for the overlap, which is 0 by default.',
-    { body: actions.ROTATION, answer: shapes.AppView },
-    ({ world }, { path, body }) => {
-      const app = actions.appOf(world, path.id);
-      actions.rotateSecret(world, app, body.overlapMs);
-      return appView(app, world.secrets);
+    'POST /api/client/rotate',
+    'Gives the client a new secret. The old one stays valid for the overlap, which is 0 by default.',
+    { body: actions.ROTATION, answer: shapes.ClientView },
+    ({ world }, { body }) => {
+      actions.rotateSecret(world, body.overlapMs);
+      return clientView(world);
     },
   ),
 
@@ -119,7 +111,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   ),
   addOwner: operation(
     'POST /api/owners',
-    'Adds an owner, with an access key for an app (default: the first).',
+    'Adds an owner, with an access key.',
     { body: actions.NEW_OWNER, answer: shapes.OwnerView },
     ({ world }, { body }) => viewOf(world, actions.addOwner(world, body).id),
   ),
@@ -131,14 +123,14 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   ),
   addAccessKey: operation(
     'POST /api/owners/{id}/keys',
-    'Gives an owner another access key, for an app (default: the first).',
-    { body: object({ app: maybe(string) }), answer: shapes.OwnerView },
-    ({ world }, { path, body }) => viewOf(world, actions.addAccessKey(world, path.id, body.app).ownerId),
+    'Gives an owner another access key.',
+    { body: NOTHING, answer: shapes.OwnerView },
+    ({ world }, { path }) => viewOf(world, actions.addAccessKey(world, path.id).ownerId),
   ),
   changeAccessKey: operation(
     'PATCH /api/keys/{id}',
     'Enables or disables an access key.',
-    { body: object({ enabled: boolean }), answer: shapes.OwnerView },
+    { body: actions.ENABLED, answer: shapes.OwnerView },
     ({ world }, { path, body }) => viewOf(world, actions.enableAccessKey(world, path.id, body.enabled).ownerId),
   ),
   revokeAccessKey: operation(
@@ -153,9 +145,9 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   ),
   getCredentials: operation(
     'GET /api/credentials',
-    'The settings of an integration, for one owner and one app (default: the first of each).',
-    { query: OF_OWNER_AND_APP, answer: shapes.CredentialsView, secret: true },
-    (context, { query }) => credentialsView(context, query.owner, query.app),
+    'The settings of an integration, for one owner (default: the first).',
+    { query: OF_OWNER, answer: shapes.CredentialsView, secret: true },
+    (context, { query }) => credentialsView(context, query.owner),
   ),
   revokeTokens: operation(
     'POST /api/tokens/revoke',
@@ -266,8 +258,8 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   tryOnce: operation(
     'POST /api/try',
     'Sends one token request and one call to /echo over the token plane.',
-    { body: OF_OWNER_AND_APP, answer: shapes.TryView },
-    (context, { body }) => tryOnce(credentialsView(context, body.owner, body.app)),
+    { body: OF_OWNER, answer: shapes.TryView },
+    (context, { body }) => tryOnce(credentialsView(context, body.owner)),
   ),
   createOwners: operation(
     'POST /api/seed',

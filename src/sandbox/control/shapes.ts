@@ -61,7 +61,6 @@ export const LedgerEntry: Schema<LedgerEntry> = object({
   atMs: number,
   durationMs: maybe(number),
   method: string,
-  app: maybe(string),
   owner: maybe(string),
   accessKey: maybe(string),
   token: maybe(string),
@@ -88,7 +87,6 @@ export const LedgerSummary: Schema<LedgerSummaryType> = object({
 export const TokenView = object({
   fingerprint: string,
   owner: string,
-  app: string,
   issuedAtMs: number,
   expiresAtMs: number,
   /** When it was revoked; the bar ends there. */
@@ -136,19 +134,17 @@ export const PictureView = object({
 });
 export type PictureView = v.InferOutput<typeof PictureView>;
 
-export const AppView = object({
-  id: string,
-  name: string,
-  enabled: boolean,
+/** The integration's client. */
+export const ClientView = object({
   clientId: string,
+  enabled: boolean,
   /** Fingerprints. The first is the current one; older ones are valid until `goodUntilMs`. */
   secrets: listOf(object({ fingerprint: string, goodUntilMs: maybe(number) })),
 });
-export type AppView = v.InferOutput<typeof AppView>;
+export type ClientView = v.InferOutput<typeof ClientView>;
 
 export const AccessKeyView = object({
   id: string,
-  app: string,
   fingerprint: string,
   enabled: boolean,
   revoked: boolean,
@@ -174,7 +170,7 @@ export const CredentialsView = object({
   clientSecret: string,
   owner: string,
   accessKey: string,
-  /** The text of an `.env` file with these settings, and all access keys of the app up to 100. */
+  /** The text of an `.env` file with these settings, and all access keys up to 100. */
   env: string,
 });
 export type CredentialsView = v.InferOutput<typeof CredentialsView>;
@@ -267,7 +263,7 @@ export const StateView = object({
   ownersVersion: count,
   faults: listOf(ACTIVE_FAULT),
   profile: PROFILE,
-  apps: listOf(AppView),
+  client: ClientView,
   scenario: maybe(ScenarioRun),
 });
 export type StateView = v.InferOutput<typeof StateView>;
@@ -285,7 +281,7 @@ export const SHAPES = {
   Band,
   TimelineSecond,
   PictureView,
-  AppView,
+  ClientView,
   AccessKeyView,
   OwnerView,
   CredentialsView,

@@ -4,36 +4,25 @@
  */
 
 import type * as v from 'valibot';
-import { type AccessKey, type App, MAX_OWNERS, type Owner } from './directory.ts';
+import { type AccessKey, MAX_OWNERS, type Owner } from './directory.ts';
 import { BadRequest, NotFound } from './problems.ts';
 import { changedProfile, type ProfileChanges } from './profile.ts';
-import { between, boolean, integer, maybe, object, string, text } from './schema.ts';
+import { between, boolean, integer, maybe, object, text } from './schema.ts';
 import type { IssuedToken } from './tokens.ts';
 import type { World } from './world.ts';
 
 const NAME = maybe(text(/^.{0,100}$/s, 'up to 100 characters'));
-const NEW = { id: maybe(text(/^[\w-]{1,40}$/, 'up to 40 letters, digits, - and _')), name: NAME };
 
 /** What the actions are given, from code and from the control plane alike. */
-export const NEW_APP = object(NEW);
-export const NEW_OWNER = object({ ...NEW, app: maybe(string) });
+export const NEW_OWNER = object({ id: maybe(text(/^[\w-]{1,40}$/, 'up to 40 letters, digits, - and _')), name: NAME });
 export const CHANGES = object({ name: NAME, enabled: maybe(boolean) });
+export const ENABLED = object({ enabled: boolean });
 export const ROTATION = object({ overlapMs: maybe(between(0, Number.MAX_VALUE, '0 or more milliseconds')) });
 export const SEED = object({ owners: integer(0, MAX_OWNERS) });
 export const CLOCK_CHANGES = object({
   advanceMs: maybe(between(0, 366 * 86_400_000, 'milliseconds, from 0 to a year')),
   frozen: maybe(boolean),
 });
-
-export function firstApp(world: World): App {
-  const [app] = world.directory.apps.values();
-  if (!app) throw new NotFound('there is no app');
-  return app;
-}
-
-export function appOf(world: World, id: string | undefined): App {
-  return id === undefined ? firstApp(world) : found(world.directory.apps.get(id), `app ${printable(id)}`);
-}
 
 export function ownerOf(world: World, id: string): Owner {
   return found(world.directory.owners.get(id), `owner ${printable(id)}`);
@@ -43,51 +32,40 @@ export function accessKeyOf(world: World, id: string): AccessKey {
   return found(world.directory.accessKeys.get(id), `access key ${printable(id)}`);
 }
 
-/** Each owner's access key for an app: the newest unrevoked one, else the newest. */
-export function currentKeys(world: World, appId: string): Map<string, AccessKey> {
+/** Each owner's access key: the newest unrevoked one, else the newest. */
+export function currentKeys(world: World): Map<string, AccessKey> {
   const current = new Map<string, AccessKey>();
   for (const key of world.directory.accessKeys.values()) {
-    if (key.appId !== appId) continue;
     const before = current.get(key.ownerId);
     if (!key.revoked || !before || before.revoked) current.set(key.ownerId, key);
   }
   return current;
 }
 
-export function currentKey(world: World, ownerId: string, appId: string): AccessKey | undefined {
-  return currentKeys(world, appId).get(ownerId);
+export function currentKey(world: World, ownerId: string): AccessKey | undefined {
+  return currentKeys(world).get(ownerId);
 }
 
-export function addApp(world: World, given: v.InferOutput<typeof NEW_APP>): App {
-  checkNew(given.id, world.directory.apps, 1000);
-  const app = world.directory.addApp(given);
-  world.changed('apps');
-  return app;
-}
-
-/** Adds an owner with an access key for an app. */
+/** Adds an owner with an access key. */
 export function addOwner(world: World, given: v.InferOutput<typeof NEW_OWNER>): Owner {
-  const app = appOf(world, given.app);
   checkNew(given.id, world.directory.owners, MAX_OWNERS);
   const owner = world.directory.addOwner(given);
-  world.directory.addAccessKey(owner.id, app.id);
+  world.directory.addAccessKey(owner.id);
   world.changed('owners');
   return owner;
 }
 
-export function addAccessKey(world: World, ownerId: string, appId: string | undefined): AccessKey {
+export function addAccessKey(world: World, ownerId: string): AccessKey {
   const owner = ownerOf(world, ownerId);
   checkNew(undefined, world.directory.accessKeys, 100_000);
-  const key = world.directory.addAccessKey(owner.id, appOf(world, appId).id);
+  const key = world.directory.addAccessKey(owner.id);
   world.changed('owners');
   return key;
 }
 
-export function changeApp(world: World, id: string, changes: v.InferOutput<typeof CHANGES>): App {
-  const app = appOf(world, id);
-  Object.assign(app, changes);
-  world.changed('apps');
-  return app;
+export function enableClient(world: World, enabled: boolean): void {
+  world.directory.client.enabled = enabled;
+  world.changed('client');
 }
 
 export function changeOwner(world: World, id: string, changes: v.InferOutput<typeof CHANGES>): Owner {
@@ -131,10 +109,10 @@ export function changeClock(world: World, { advanceMs = 0, frozen }: v.InferOutp
   if (frozen === false) world.clock.resume();
 }
 
-/** Gives an app a new secret. The old ones end after the overlap; without one, at once. */
-export function rotateSecret(world: World, app: App, overlapMs = 0): string {
-  const secret = world.directory.rotateSecret(app, world.clock.now(), overlapMs);
-  world.changed('apps');
+/** Gives the client a new secret. The old ones end after the overlap; without one, at once. */
+export function rotateSecret(world: World, overlapMs = 0): string {
+  const secret = world.directory.rotateSecret(world.clock.now(), overlapMs);
+  world.changed('client');
   return secret;
 }
 
@@ -143,10 +121,9 @@ export function changeProfile(world: World, changes: ProfileChanges): void {
   world.changed('profile');
 }
 
-/** Creates the first app and owners until there are this many. */
+/** Creates owners until there are this many. */
 export function seedOwners(world: World, owners: number): void {
   world.directory.seed(owners);
-  world.changed('apps');
   world.changed('owners');
 }
 

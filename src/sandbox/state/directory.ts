@@ -1,16 +1,14 @@
 import type { Secrets } from './secrets.ts';
 
-/** An integration app, identified by a client id and its secret. */
-export interface App {
-  readonly id: string;
-  name: string;
-  enabled: boolean;
+/** The integration, identified by its client id and secret. */
+export interface Client {
   readonly clientId: string;
+  enabled: boolean;
   /** The current secret first, then older ones that are valid for a while. */
-  secrets: AppSecret[];
+  secrets: ClientSecret[];
 }
 
-export interface AppSecret {
+export interface ClientSecret {
   readonly value: string;
   /** Epoch ms; undefined for the current one. */
   goodUntilMs?: number;
@@ -23,11 +21,10 @@ export interface Owner {
   enabled: boolean;
 }
 
-/** Authorizes one app to act for one owner: pairing and secret in one. */
+/** Authorizes the client to act for one owner: pairing and secret in one. */
 export interface AccessKey {
   readonly id: string;
   readonly ownerId: string;
-  readonly appId: string;
   readonly value: string;
   readonly fingerprint: string;
   enabled: boolean;
@@ -38,9 +35,9 @@ export interface AccessKey {
 /** Bounds the memory that a client in a loop can fill. */
 export const MAX_OWNERS = 10_000;
 
-/** Apps, owners, and the access keys that pair them. */
+/** The client, the owners, and the access keys that pair them. */
 export class Directory {
-  readonly apps = new Map<string, App>();
+  client: Client;
   readonly owners = new Map<string, Owner>();
   readonly accessKeys = new Map<string, AccessKey>();
   readonly #byValue = new Map<string, AccessKey>();
@@ -48,15 +45,15 @@ export class Directory {
 
   constructor(secrets: Secrets) {
     this.#secrets = secrets;
+    this.client = this.#newClient();
   }
 
-  /** Creates the first app, and owners with a key for it until there are this many. Idempotent. */
+  /** Creates owners with an access key until there are this many. Idempotent. */
   seed(owners: number): void {
-    const app = this.apps.get('app-1') ?? this.addApp({ id: 'app-1', name: 'First integration app' });
     for (let n = 1; n <= owners; n++) {
       const id = `owner-${String(n).padStart(3, '0')}`;
       if (!this.owners.has(id)) this.addOwner({ id, name: `Appliance owner ${n}` });
-      if (!this.accessKeys.has(`${id}-${app.id}`)) this.addAccessKey(id, app.id, { id: `${id}-${app.id}` });
+      if (!this.accessKeys.has(`${id}-key`)) this.addAccessKey(id);
     }
   }
 
@@ -68,20 +65,12 @@ export class Directory {
     return owners.filter(({ id, name }) => id.toLowerCase().includes(wanted) || name.toLowerCase().includes(wanted));
   }
 
+  /** Removes owners and access keys, and gives the client the secret from the start. */
   clear(): void {
-    this.apps.clear();
+    this.client = this.#newClient();
     this.owners.clear();
     this.accessKeys.clear();
     this.#byValue.clear();
-  }
-
-  addApp(given: { id?: string; name?: string } = {}): App {
-    const id = given.id ?? this.#freeId('app', this.apps);
-    const clientId = this.#secrets.named('sbx-client-', id, 9);
-    const secrets = [{ value: this.#secrets.named('sbx_secret_', id) }];
-    const app = { id, name: given.name ?? id, enabled: true, clientId, secrets };
-    this.apps.set(id, app);
-    return app;
   }
 
   addOwner(given: { id?: string; name?: string } = {}): Owner {
@@ -91,11 +80,12 @@ export class Directory {
     return owner;
   }
 
-  addAccessKey(ownerId: string, appId: string, given: { id?: string } = {}): AccessKey {
-    const id = given.id ?? this.#freeId(`${ownerId}-${appId}-key`, this.accessKeys);
+  addAccessKey(ownerId: string): AccessKey {
+    const first = `${ownerId}-key`;
+    const id = this.accessKeys.has(first) ? this.#freeId(first, this.accessKeys) : first;
     const value = this.#secrets.named('sbx_key_', id);
     const fingerprint = this.#secrets.fingerprint(value);
-    const key = { id, ownerId, appId, value, fingerprint, enabled: true, revoked: false };
+    const key = { id, ownerId, value, fingerprint, enabled: true, revoked: false };
     this.accessKeys.set(id, key);
     this.#byValue.set(value, key);
     return key;
@@ -115,24 +105,26 @@ export class Directory {
     return this.#byValue.get(value);
   }
 
-  findApp(clientId: string): App | undefined {
-    return [...this.apps.values()].find((app) => app.clientId === clientId);
-  }
-
-  /** Whether this is the app's current secret or a still valid older one. */
-  secretIsGood(app: App, secret: string, nowMs: number): boolean {
-    return app.secrets.some(({ value, goodUntilMs = Number.POSITIVE_INFINITY }) => {
+  /** Whether this is the client's current secret or a still valid older one. */
+  secretIsGood(secret: string, nowMs: number): boolean {
+    return this.client.secrets.some(({ value, goodUntilMs = Number.POSITIVE_INFINITY }) => {
       return value === secret && nowMs < goodUntilMs;
     });
   }
 
-  /** Gives an app a new secret. The old ones end after the overlap; without one, at once. */
-  rotateSecret(app: App, nowMs: number, overlapMs: number): string {
+  /** Gives the client a new secret. The old ones end after the overlap; without one, at once. */
+  rotateSecret(nowMs: number, overlapMs: number): string {
     const endMs = nowMs + overlapMs;
-    for (const old of app.secrets) old.goodUntilMs = Math.min(old.goodUntilMs ?? endMs, endMs);
+    const { client } = this;
+    for (const old of client.secrets) old.goodUntilMs = Math.min(old.goodUntilMs ?? endMs, endMs);
     const value = this.#secrets.random('sbx_secret_');
-    app.secrets = [{ value }, ...app.secrets.filter((old) => (old.goodUntilMs ?? nowMs) > nowMs)];
+    client.secrets = [{ value }, ...client.secrets.filter((old) => (old.goodUntilMs ?? nowMs) > nowMs)];
     return value;
+  }
+
+  #newClient(): Client {
+    const clientId = this.#secrets.named('sbx-client-', 'client id', 9);
+    return { clientId, enabled: true, secrets: [{ value: this.#secrets.named('sbx_secret_', 'client secret') }] };
   }
 
   #freeId(prefix: string, taken: ReadonlyMap<string, unknown>): string {

@@ -51,7 +51,7 @@ export function factsOf(profile: Profile): Fact[] {
     ...(Object.keys(SETTINGS) as (keyof Profile)[]).map((name) => assumed(name, statementOf(name, profile))),
     assumed(
       undefined,
-      'An unknown client id or wrong secret gets 401 invalid_client; a disabled app 400 unauthorized_client.',
+      'An unknown client id or wrong secret gets 401 invalid_client; a disabled client 400 unauthorized_client.',
     ),
     assumed(undefined, 'A token is presented as Authorization: Bearer; without a live one a resource answers 401.'),
     assumed(undefined, 'Requests are not limited; a body may have at most 16 KiB.'),

@@ -96,7 +96,7 @@ export interface FaultMembers {
     /** How many bytes. Default: 10,000,000. */
     bytes?: number;
   };
-  /** Issues a token of another owner of the same app, if there is one. */
+  /** Issues a token of another owner, if there is one. */
   wrong_owner_token: object;
 }
 
@@ -281,7 +281,7 @@ export const FAULT_KINDS: { readonly [Kind in FaultKind]: FaultKindRow<FaultMemb
   },
   wrong_owner_token: {
     word: "Another owner's token",
-    description: 'Issues a token of another owner of the same app, if there is one.',
+    description: 'Issues a token of another owner, if there is one.',
     paths: ['token'],
     members: {},
   },

@@ -64,8 +64,6 @@ export type FaultWhen =
 export interface FaultTarget {
   /** Default: the first of the kind's `paths`, which is `token` for all kinds but `refuse`. */
   path?: FaultPath;
-  /** An app's id. */
-  app?: string;
   /** An owner's id, as `ownerOf` returns it. */
   owner?: string;
   /** A part of the owners, 0 to 1, and always the same ones: 0.2 is every fifth, by the number at the end of the id. */
@@ -196,7 +194,7 @@ const WHEN = v.lazy((given) => {
 });
 
 const targetOf = (paths: readonly FaultPath[]) =>
-  object({ path: maybe(oneOf(paths)), app: maybe(string), owner: maybe(string), share: maybe(SHARE) });
+  object({ path: maybe(oneOf(paths)), owner: maybe(string), share: maybe(SHARE) });
 
 /** A variant for each kind. `more`: further members, by kind. */
 const rulesWith = (more: (kind: FaultKind) => v.ObjectEntries) =>

@@ -16,7 +16,6 @@ import { checked } from './schema.ts';
 /** What is known of a request when a fault is looked up for it. */
 export interface FaultSubject {
   readonly kind: LedgerKind;
-  readonly app?: string;
   readonly owner?: string;
 }
 
@@ -46,7 +45,6 @@ interface RuleState {
 /** The ids that a rule may target. */
 export interface KnownIds {
   readonly owners: ReadonlyMap<string, unknown>;
-  readonly apps: ReadonlyMap<string, unknown>;
 }
 
 const MAX_RULES = 1000;
@@ -161,10 +159,9 @@ export class Faults implements SandboxFaults {
   }
 
   /** The message does not repeat the id: it may be an access key given by mistake. */
-  #checkTarget({ owner, app }: FaultTarget = {}): void {
+  #checkTarget({ owner }: FaultTarget = {}): void {
     if (owner !== undefined && !this.#known.owners.has(owner))
       throw new BadRequest('target.owner: no owner has this id');
-    if (app !== undefined && !this.#known.apps.has(app)) throw new BadRequest('target.app: no app has this id');
   }
 
   #applies(state: RuleState): boolean {
@@ -182,10 +179,10 @@ export class Faults implements SandboxFaults {
   }
 }
 
-function targets(target: FaultTarget, { kind, app, owner }: FaultSubject): boolean {
+function targets(target: FaultTarget, { kind, owner }: FaultSubject): boolean {
   if (target.path !== 'all' && target.path !== kind) return false;
   if (target.share !== undefined && !isInShare(target.share, owner)) return false;
-  return (target.app === undefined || target.app === app) && (target.owner === undefined || target.owner === owner);
+  return target.owner === undefined || target.owner === owner;
 }
 
 /** Spread evenly over the owners, so that few of them suffice. */
@@ -196,8 +193,7 @@ function isInShare(share: number, owner = ''): boolean {
 
 /** Closing the port affects every request for a span of time, so only such rules are carried out that way. */
 function closesPort({ kind, target, when }: ActiveFault): boolean {
-  const everything =
-    target.path === 'all' && [target.app, target.owner, target.share].every((member) => member === undefined);
+  const everything = target.path === 'all' && target.owner === undefined && target.share === undefined;
   return kind === 'refuse' && everything && ('always' in when || 'schedule' in when);
 }
 

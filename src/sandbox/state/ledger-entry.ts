@@ -80,8 +80,6 @@ export interface LedgerEntry {
   durationMs?: number;
   /** The HTTP method. */
   readonly method: string;
-  /** The app's id, if the client id is known. */
-  readonly app?: string;
   /** The owner's id, if the access key or token is known. */
   readonly owner?: string;
   /** Fingerprint of the access key in the request, known or not. */
@@ -114,7 +112,7 @@ export interface LedgerEntry {
 }
 
 /** What is known of a request when it begins. */
-export type LedgerFacts = Pick<LedgerEntry, 'kind' | 'method' | 'app' | 'owner' | 'accessKey'> &
+export type LedgerFacts = Pick<LedgerEntry, 'kind' | 'method' | 'owner' | 'accessKey'> &
   Partial<Pick<LedgerEntry, 'token' | 'tokenExpiresAtMs' | 'wasted'>>;
 
 /**

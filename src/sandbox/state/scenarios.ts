@@ -3,7 +3,7 @@
  * verdict, and what it expects of an integration. `scenario-run.ts` runs them.
  */
 
-import { currentKey, firstApp, revokeAccessKey, rotateSecret } from './actions.ts';
+import { currentKey, revokeAccessKey, rotateSecret } from './actions.ts';
 import * as expect from './expectations.ts';
 import type { FaultRule } from './fault-rules.ts';
 import { NotFound } from './problems.ts';
@@ -210,7 +210,7 @@ export const SCENARIO_TABLE: readonly Scenario[] = [
     owners: 2,
     ofOneOwner: true,
     start: (world, owner) => {
-      const key = currentKey(world, owner, firstApp(world).id);
+      const key = currentKey(world, owner);
       if (!key) throw new NotFound('this owner has no access key');
       const wasRevoked = key.revoked;
       revokeAccessKey(world, key);
@@ -283,7 +283,7 @@ export const SCENARIO_TABLE: readonly Scenario[] = [
     owners: 1,
     start: (world) => {
       revokeAllTokens(world);
-      rotateSecret(world, firstApp(world));
+      rotateSecret(world);
       return {};
     },
     conditions: [expect.requestsSinceRotation],

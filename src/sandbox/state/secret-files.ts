@@ -1,11 +1,11 @@
 import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { invalidOptions } from '../../option-check.ts';
-import { currentKeys, firstApp } from './actions.ts';
+import { currentKeys } from './actions.ts';
 import type { World } from './world.ts';
 
 /**
- * The client secret and the access keys of the first app, each in a file that is replaced at every change, as secret stores
+ * The client secret and the access keys, each in a file that is replaced at every change, as secret stores
  * do it. So an integration gets a rotated secret, and as many keys as there are. Only the files' owner may read them.
  */
 export class SecretFiles {
@@ -31,9 +31,8 @@ export class SecretFiles {
 
   /** Writes what has changed. */
   update(): void {
-    const app = firstApp(this.#world);
-    const keys = [...currentKeys(this.#world, app.id).values()].map(({ value }) => `${value}\n`);
-    this.#replace(this.clientSecret, app.secrets[0]?.value ?? '');
+    const keys = [...currentKeys(this.#world).values()].map(({ value }) => `${value}\n`);
+    this.#replace(this.clientSecret, this.#world.directory.client.secrets[0]?.value ?? '');
     this.#replace(this.accessKeys, keys.join(''));
   }
 

@@ -60,7 +60,7 @@ export interface RunningScenario {
 }
 
 /** What may have changed, for the event stream and the files with secrets. */
-export type Topic = 'apps' | 'owners' | 'faults' | 'profile' | 'clock' | 'scenario' | 'all';
+export type Topic = 'client' | 'owners' | 'faults' | 'profile' | 'clock' | 'scenario' | 'all';
 
 /** The whole state of one sandbox, apart from its sockets. Both planes act on it. */
 export interface World {
@@ -85,11 +85,12 @@ export interface World {
   changed(topic: Topic): void;
 }
 
-/** How a resource sees a token now. While its owner, app or access key is disabled, it counts as revoked. */
+/** How a resource sees a token now. While its owner, its access key or the client is disabled, it counts as revoked. */
 export function tokenStateIn(world: World, token: IssuedToken | undefined): TokenState {
   const state = world.tokens.stateOf(token, world.clock.now());
   if (!token || state !== 'live') return state;
-  const { ownerId, appId, enabled } = token.accessKey;
-  const allowed = enabled && world.directory.owners.get(ownerId)?.enabled && world.directory.apps.get(appId)?.enabled;
+  const { owners, client } = world.directory;
+  const { ownerId, enabled } = token.accessKey;
+  const allowed = enabled && owners.get(ownerId)?.enabled && client.enabled;
   return allowed ? 'live' : 'revoked';
 }

@@ -153,7 +153,7 @@ describe('sandbox', () => {
       const read = () => readFileSync(env.OTR_CLIENT_SECRET_FILE ?? '', 'utf8');
       const before = read();
       const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' };
-      await fetch(`${env.PORTAL_URL}/api/apps/app-1/rotate`, init);
+      await fetch(`${env.PORTAL_URL}/api/client/rotate`, init);
       const credentials = (await (await fetch(`${env.PORTAL_URL}/api/credentials`)).json()) as {
         clientSecret: string;
         env: string;

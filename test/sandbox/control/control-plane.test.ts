@@ -26,15 +26,14 @@ describe('the interface of the control plane', () => {
     'POST /api/faults': { kind: 'silence' },
     'POST /api/seed': { owners: 3 },
     'PATCH /api/keys/{id}': { enabled: true },
+    'PATCH /api/client': { enabled: true },
   };
   const samples: Record<string, string> = {
     '/api/requests/{id}': '/api/requests/2',
-    '/api/apps/{id}': '/api/apps/app-1',
-    '/api/apps/{id}/rotate': '/api/apps/app-1/rotate',
     '/api/owners/{id}': '/api/owners/owner-001',
     '/api/owners/{id}/keys': '/api/owners/owner-001/keys',
-    '/api/keys/{id}': '/api/keys/owner-001-app-1',
-    '/api/keys/{id}/revoke': '/api/keys/owner-001-app-1/revoke',
+    '/api/keys/{id}': '/api/keys/owner-001-key',
+    '/api/keys/{id}/revoke': '/api/keys/owner-001-key/revoke',
     '/api/faults/{id}': '/api/faults/mine',
     '/api/scenarios/{name}': '/api/scenarios/cold-start',
     '/api/scenarios/{name}/run': '/api/scenarios/cold-start/run',
@@ -99,14 +98,14 @@ describe('the interface of the control plane', () => {
   });
 });
 
-describe('apps, owners and access keys', () => {
+describe('owners, access keys and credentials', () => {
   it('are added, changed, disabled and revoked, with effect', async () => {
     const { json: owner } = await write('POST', '/api/owners', { id: 'mine', name: 'Mine' });
     expect(owner).toMatchObject({
       id: 'mine',
       name: 'Mine',
       enabled: true,
-      accessKeys: [{ app: 'app-1', enabled: true }],
+      accessKeys: [{ id: 'mine-key', enabled: true }],
     });
     const { json: credentials } = await ask('/api/credentials?owner=mine');
     expect(credentials).toMatchObject({ baseUrl: sandbox.url, clientId: sandbox.clientId, owner: 'mine' });
@@ -128,28 +127,29 @@ describe('apps, owners and access keys', () => {
     const { json: current } = await ask('/api/credentials?owner=mine');
     expect(current.accessKey).not.toBe(credentials.accessKey);
     expect((await askToken(sandbox, current.accessKey)).status).toBe(200);
-
-    await write('PATCH', '/api/apps/app-1', { enabled: false });
-    expect((await askToken(sandbox)).json.error).toBe('unauthorized_client');
   });
 
-  it('of a second app are not those of the first, nor is its secret', async () => {
-    const { json: app } = await write('POST', '/api/apps', { name: 'Second' });
-    await write('POST', '/api/owners/owner-001/keys', { app: app.id });
-    const { json: second } = await ask(`/api/credentials?owner=owner-001&app=${app.id}`);
-    expect((await askToken(sandbox, second.accessKey)).json.error_description).toContain('another app');
-    const { clientId: client_id, clientSecret: client_secret } = second;
-    expect((await askToken(sandbox, second.accessKey, { client_id, client_secret })).status).toBe(200);
-    const { json: rotated } = await write('POST', `/api/apps/${app.id}/rotate`, { overlapMs: 60_000 });
-    expect(rotated.secrets).toHaveLength(2);
-    expect((await askToken(sandbox, second.accessKey, { client_id, client_secret })).status).toBe(200);
+  it('of the client: a secret is rotated with an overlap, and the client is disabled', async () => {
+    const old = sandbox.clientSecret;
+    const { json: rotated } = await write('POST', '/api/client/rotate', { overlapMs: 60_000 });
+    expect(rotated).toMatchObject({ clientId: sandbox.clientId, enabled: true, secrets: [{}, {}] });
+    expect((await ask('/api/state')).json.client).toEqual(rotated);
+    expect((await askToken(sandbox, undefined, { client_secret: old })).status).toBe(200);
+    const { json: again } = await write('POST', '/api/client/rotate');
+    expect(again.secrets).toHaveLength(1);
+    expect((await askToken(sandbox, undefined, { client_secret: old })).json.error).toBe('invalid_client');
+    const token = await tokenFor(sandbox);
+    await write('PATCH', '/api/client', { enabled: false });
+    expect((await askToken(sandbox)).json.error).toBe('unauthorized_client');
+    expect((await echo(sandbox, token)).status).toBe(401);
+    expect((await write('PATCH', '/api/client', {})).json.message).toContain('enabled: required');
   });
 
   it('need unique and valid names, and those that do not exist are not found', async () => {
     expect((await write('POST', '/api/owners', { id: 'owner-001' })).status).toBe(400);
     expect((await write('POST', '/api/owners', { id: 'a b' })).status).toBe(400);
     expect((await write('POST', '/api/owners', { name: 'x'.repeat(101) })).status).toBe(400);
-    expect((await write('PATCH', '/api/apps/app-1', { name: 'x'.repeat(101) })).status).toBe(400);
+    expect((await write('PATCH', '/api/owners/owner-001', { name: 'x'.repeat(101) })).status).toBe(400);
     expect((await write('PATCH', '/api/owners/nobody', {})).json).toMatchObject({ error: 'not_found' });
     expect((await write('POST', '/api/keys/sbx_key_secret/revoke')).text).not.toContain('sbx_key_secret');
   });

@@ -3,7 +3,7 @@ import { gunzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FaultRule, type Sandbox, startSandbox } from '../../../src/sandbox/index.ts';
 import { settle } from '../../helpers/manual-clock.ts';
-import { askToken, call, echo, raw, rawTokenRequest, tokenFor } from '../client.ts';
+import { askToken, echo, raw, rawTokenRequest, tokenFor } from '../client.ts';
 
 let sandbox: Sandbox;
 
@@ -179,16 +179,6 @@ describe('a fault', () => {
     expect(sandbox.ledger.wasted).toBe(0);
   });
 
-  it("that gives out another owner's token never gives one of another app", async () => {
-    await using alone = await startSandbox({ owners: 1 });
-    const write = { method: 'POST', headers: { 'content-type': 'application/json' } };
-    await call(`${alone.portalUrl}/api/apps`, { ...write, body: '{"id":"other"}' });
-    const body = '{"id":"elsewhere","app":"other"}';
-    expect((await call(`${alone.portalUrl}/api/owners`, { ...write, body })).json).toMatchObject({ id: 'elsewhere' });
-    alone.faults.add({ kind: 'wrong_owner_token' });
-    expect((await echo(alone, await tokenFor(alone))).json).toEqual({ owner: 'owner-001' });
-  });
-
   it('that loses a token on the way does not make the next request a waste', async () => {
     sandbox.faults.add({ kind: 'truncate', when: { next: 1 } });
     await rawToken();
@@ -260,18 +250,11 @@ describe('a fault strikes', () => {
     expect(first).toContain('500');
   });
 
-  it('for one owner, one app, or one path', async () => {
+  it('for one owner, or one path', async () => {
     const [first, second] = sandbox.owners;
     sandbox.faults.add({ kind: 'status', status: 500, target: { owner: first?.id ?? '' } });
     expect((await askToken(sandbox, first?.accessKey)).status).toBe(500);
     expect((await askToken(sandbox, second?.accessKey)).status).toBe(200);
-    sandbox.faults.clear();
-    const headers = { 'content-type': 'application/json' };
-    await call(`${sandbox.portalUrl}/api/apps`, { method: 'POST', headers, body: '{"id":"other"}' });
-    sandbox.faults.add({ kind: 'status', status: 500, target: { app: 'other' } });
-    expect((await askToken(sandbox)).status).toBe(200);
-    sandbox.faults.add({ kind: 'status', status: 500, target: { app: 'app-1' } });
-    expect((await askToken(sandbox)).status).toBe(500);
     sandbox.faults.clear();
     const token = await tokenFor(sandbox);
     sandbox.faults.add({ kind: 'status', status: 401, target: { path: 'echo' } });
@@ -356,7 +339,6 @@ describe('a fault rule', () => {
     expect(() => sandbox.faults.add({ kind: 'silence', target: { owner } })).toThrow(
       /^target.owner: no owner has this id$/,
     );
-    expect(() => sandbox.faults.add({ kind: 'silence', target: { app: 'nobody' } })).toThrow('target.app');
     expect(sandbox.faults.list()).toEqual([]);
   });
 

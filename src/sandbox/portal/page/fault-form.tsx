@@ -1,6 +1,5 @@
 import { useState } from 'preact/hooks';
 import { Choice } from '../../../page-engine/parts.tsx';
-import type { AppView } from '../../control/shapes.ts';
 import { FAULT_KIND_NAMES, FAULT_KINDS } from '../../state/fault-kinds.ts';
 import type { FaultRule } from '../../state/fault-rules.ts';
 import { ask, Refused, send } from './api.ts';
@@ -27,7 +26,7 @@ const PATHS = [
   ['all', 'Everything'],
 ] as const;
 
-const START: FormValues = { kind: 'status', when: 'next', path: '', owner: '', app: '', fields: {} };
+const START: FormValues = { kind: 'status', when: 'next', path: '', owner: '', fields: {} };
 
 const FOR_30_S = { schedule: [[0, 30_000]] as [number, number][] };
 
@@ -41,7 +40,7 @@ const PRESETS: readonly (readonly [title: string, rule: FaultRule])[] = [
 ];
 
 /** The form for a fault rule, with a preview of what the client will see. */
-export function FaultForm({ apps }: { apps: readonly AppView[] }) {
+export function FaultForm() {
   const [values, setValues] = useState(START);
   const [problem, setProblem] = useState('');
   const [busy, run] = useAction();
@@ -100,12 +99,6 @@ export function FaultForm({ apps }: { apps: readonly AppView[] }) {
             value={values.owner}
             problem={problemOf(OWNER_FIELD, problem)}
             onInput={(owner) => change({ owner: owner.trim() })}
-          />
-          <Choice
-            label="App"
-            value={values.app}
-            options={[['', 'Any'], ...apps.map(({ id }) => [id, id] as const)]}
-            onChange={(app) => change({ app })}
           />
         </fieldset>
         <p class="hint">What the client sees</p>

@@ -57,13 +57,12 @@ export interface FormValues {
   readonly when: WhenKind;
   readonly path: '' | 'token' | 'echo' | 'all';
   readonly owner: string;
-  readonly app: string;
   /** By field name; those of the condition begin with `when.`. */
   readonly fields: Readonly<Record<string, string>>;
 }
 
-export function ruleOf({ kind, when, path, owner, app, fields }: FormValues): FaultRule {
-  const target = { ...(path && { path }), ...(owner && { owner }), ...(app && { app }) };
+export function ruleOf({ kind, when, path, owner, fields }: FormValues): FaultRule {
+  const target = { ...(path && { path }), ...(owner && { owner }) };
   return {
     kind,
     ...membersOf(fieldsOfKind(kind), fields),

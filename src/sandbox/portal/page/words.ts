@@ -71,11 +71,11 @@ export function faultWord(rule: FaultEffect): string {
   return `${word} ${isSpan ? spanWord(Number(value)) : String(value).replace('_', ' ')}`;
 }
 
-export function targetWord({ path, app, owner, share }: FaultTarget, kind: FaultKind): string {
+export function targetWord({ path, owner, share }: FaultTarget, kind: FaultKind): string {
   const where = path ?? FAULT_KINDS[kind].paths[0];
   const what = { token: 'token requests', echo: 'calls to /echo', all: 'everything' }[where];
   const part = share !== undefined && `of ${percentWord(share)} of the owners`;
-  return [what, part, owner && `of ${owner}`, app && `by ${app}`].filter(Boolean).join(' ');
+  return [what, part, owner && `of ${owner}`].filter(Boolean).join(' ');
 }
 
 const percentWord = (share: number): string => `${Number((share * 100).toFixed(2))} %`;

@@ -19,7 +19,6 @@ const answers = (changes: Partial<FormValues>): FormValues => ({
   when: 'always',
   path: '',
   owner: '',
-  app: '',
   fields: {},
   ...changes,
 });
