@@ -674,7 +674,8 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await shows(async () => sandbox.profile.odd.wrapped).toBe(false);
     await shows(() => page.locator('.basis.documented').count()).toBe(6);
     await page.getByText('Response fields: Odd: different from RFC 6749.').waitFor();
-    await page.locator('.examples').getByText('"accessToken"').waitFor();
+    await button('Send one request').click();
+    await page.locator('.try').getByText('"accessToken"').waitFor();
     expect(await page.locator('.basis.assumed').count()).toBeGreaterThan(5);
   });
 

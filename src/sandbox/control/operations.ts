@@ -11,7 +11,6 @@ import { boolean, count, maybe, number, object, type Schema, string } from '../s
 import type { World } from '../state/world.ts';
 import { openapiDocument } from './openapi.ts';
 import { type Operation, operation, Status, Stream } from './operation.ts';
-import { previewOf } from './preview.ts';
 import * as shapes from './shapes.ts';
 import { credentialsView, PICTURE_QUERY, stateView } from './state-view.ts';
 import { tryOnce } from './try-once.ts';
@@ -249,12 +248,6 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     ({ world }) => ({ ended: finishScenario(world, 'it was stopped') }),
   ),
 
-  previewAnswer: operation(
-    'POST /api/preview',
-    'The answer that a token request would get now, if it were refused (`error`), or under a fault rule. Sends nothing.',
-    { body: object({ error: maybe(boolean), fault: maybe(FAULT_RULE) }), answer: shapes.PreviewView },
-    ({ world }, { body }) => previewOf(world, body),
-  ),
   tryOnce: operation(
     'POST /api/try',
     'Sends one token request and one call to /echo over the token plane.',

@@ -187,17 +187,6 @@ export const TryView = object({
 });
 export type TryView = v.InferOutput<typeof TryView>;
 
-/** `POST /api/preview`: the answer that a token request would get, without sending one. */
-export const PreviewView = object({
-  /** Absent: the client gets no complete answer. */
-  status: maybe(count),
-  headers: v.record(string, string),
-  body: string,
-  /** What the client sees besides the answer, or instead of it. */
-  note: maybe(string),
-});
-export type PreviewView = v.InferOutput<typeof PreviewView>;
-
 export const Fact: Schema<FactType> = object({
   basis: oneOf(['documented', 'assumed']),
   statement: string,
@@ -286,7 +275,6 @@ export const SHAPES = {
   OwnerView,
   CredentialsView,
   TryView,
-  PreviewView,
   Fact,
   ScenarioRun,
   ScenarioVerdict,

@@ -15,7 +15,6 @@ import {
   WHEN_WORDS,
 } from './fault-rule.ts';
 import { Action, Section, TextField, useAction } from './parts.tsx';
-import { Preview, usePreview } from './preview.tsx';
 
 const KINDS = FAULT_KIND_NAMES.map((kind) => [kind, FAULT_KINDS[kind].word] as const);
 
@@ -39,7 +38,7 @@ const PRESETS: readonly (readonly [title: string, rule: FaultRule])[] = [
   ["Another owner's token, once", { kind: 'wrong_owner_token', when: { next: 1 } }],
 ];
 
-/** The form for a fault rule, with a preview of what the client will see. */
+/** The form for a fault rule. */
 export function FaultForm() {
   const [values, setValues] = useState(START);
   const [problem, setProblem] = useState('');
@@ -49,7 +48,6 @@ export function FaultForm() {
     setValues({ ...values, ...changes });
   };
   const rule = ruleOf(values);
-  const preview = usePreview({ fault: rule });
   const add = async () => {
     try {
       await ask('POST', '/api/faults', rule);
@@ -85,6 +83,7 @@ export function FaultForm() {
             onChange={(kind) => change({ kind, fields: pick(values.fields, 'when.') })}
           />
           {fieldsOf(fieldsOfKind(values.kind))}
+          <p class="hint">{FAULT_KINDS[values.kind].description}</p>
         </fieldset>
         <fieldset>
           <legend>When</legend>
@@ -101,8 +100,6 @@ export function FaultForm() {
             onInput={(owner) => change({ owner: owner.trim() })}
           />
         </fieldset>
-        <p class="hint">What the client sees</p>
-        <Preview preview={preview} />
         <p class="hint">The rule as JSON, for code and REST</p>
         <pre class="rule">{JSON.stringify(rule)}</pre>
         <button type="submit" class="main" aria-busy={busy}>
