@@ -1,6 +1,6 @@
 /**
  * Every kind of fault: the types of its rules, and one table of schemas from which rule validation, the portal's form and
- * labels and the description in `/openapi.json` derive. To add a kind, add its members and its row here, and its effect in
+ * labels derive. To add a kind, add its members and its row here, and its effect in
  * `service/fault-effects.ts`.
  */
 

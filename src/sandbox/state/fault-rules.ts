@@ -3,15 +3,8 @@
 
 import * as v from 'valibot';
 import { nearest } from '../../nearest.ts';
-import {
-  FAULT_KIND_NAMES,
-  FAULT_KINDS,
-  type FaultEffect,
-  type FaultKind,
-  type FaultPath,
-  faultMembers,
-} from './fault-kinds.ts';
-import { between, count, integer, maybe, number, object, oneOf, type Schema, string, text } from './schema.ts';
+import { FAULT_KIND_NAMES, FAULT_KINDS, type FaultEffect, type FaultPath, faultMembers } from './fault-kinds.ts';
+import { between, integer, maybe, object, oneOf, type Schema, string, text } from './schema.ts';
 
 export type { FaultEffect, FaultKind, FaultMembers, FaultPath } from './fault-kinds.ts';
 
@@ -178,10 +171,7 @@ const CONDITIONS = {
   }),
 };
 
-export const FAULT_WHEN = v.union(
-  Object.values(CONDITIONS),
-  `expected exactly one of ${Object.keys(CONDITIONS).join(', ')}`,
-);
+const FAULT_WHEN = v.union(Object.values(CONDITIONS), `expected exactly one of ${Object.keys(CONDITIONS).join(', ')}`);
 
 /** The condition that is named, or nearly named, so that only its problems are reported. */
 const WHEN = v.lazy((given) => {
@@ -196,35 +186,19 @@ const WHEN = v.lazy((given) => {
 const targetOf = (paths: readonly FaultPath[]) =>
   object({ path: maybe(oneOf(paths)), owner: maybe(string), share: maybe(SHARE) });
 
-/** A variant for each kind. `more`: further members, by kind. */
-const rulesWith = (more: (kind: FaultKind) => v.ObjectEntries) =>
-  v.variant(
-    'kind',
-    FAULT_KIND_NAMES.map((kind) =>
-      v.pipe(
-        object({ kind: v.literal(kind), ...Object.fromEntries(faultMembers(kind)), ...more(kind) }),
-        v.description(FAULT_KINDS[kind].description),
-      ),
-    ),
-    (issue) => (issue.path ? KIND.message(issue as never) : 'expected an object'),
-  );
-
 const KIND = oneOf(FAULT_KIND_NAMES);
 
-/** Checks a rule. */
-export const FAULT_RULE = rulesWith((kind) => ({
-  id: maybe(text(/^[\w-]{1,40}$/, 'up to 40 letters, digits, - and _')),
-  target: maybe(targetOf(FAULT_KINDS[kind].paths)),
-  when: maybe(WHEN),
-})) as Schema as Schema<FaultRule>;
-
-/** Describes an added rule. */
-export const ACTIVE_FAULT = rulesWith(() => ({
-  id: string,
-  target: targetOf(['token', 'echo', 'all']),
-  when: WHEN,
-  addedAtMs: number,
-  hits: count,
-  endsAtMs: maybe(number),
-  left: maybe(v.union([object({ requests: count }), object({ ms: number })])),
-})) as Schema as Schema<ActiveFault>;
+/** Checks a rule: a variant for each kind. */
+export const FAULT_RULE = v.variant(
+  'kind',
+  FAULT_KIND_NAMES.map((kind) =>
+    object({
+      kind: v.literal(kind),
+      ...Object.fromEntries(faultMembers(kind)),
+      id: maybe(text(/^[\w-]{1,40}$/, 'up to 40 letters, digits, - and _')),
+      target: maybe(targetOf(FAULT_KINDS[kind].paths)),
+      when: maybe(WHEN),
+    }),
+  ),
+  (issue) => (issue.path ? KIND.message(issue as never) : 'expected an object'),
+) as Schema as Schema<FaultRule>;

@@ -130,8 +130,6 @@ export const SETTINGS = {
   revokedKeyEndsTokens: field(boolean, { label: 'Revoking an access key ends its tokens' }),
 };
 
-export const PROFILE: Schema<Profile> = object(SETTINGS);
-
 /** The members of an object, each of which may be absent. */
 const partial = <const Entries extends Record<string, Schema>>(entries: Entries) =>
   object(

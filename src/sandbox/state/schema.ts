@@ -1,6 +1,6 @@
 /**
- * The makers of all schemas of the sandbox. A schema states a shape once: TypeScript types, checks, JSON Schema and the
- * portal's forms derive from it. Messages say what was expected and never quote a value, which may be a secret.
+ * The makers of all schemas of the sandbox. A schema states a shape once: TypeScript types, checks and the portal's forms
+ * derive from it. Messages say what was expected and never quote a value, which may be a secret.
  */
 
 import * as v from 'valibot';
@@ -16,9 +16,6 @@ export const boolean = v.boolean('expected true or false');
 
 /** A member that may be absent. */
 export const maybe = v.exactOptional;
-
-/** An integer in an answer. */
-export const count = v.pipe(v.number(), v.integer());
 
 /** An integer in this range. `unit`: such as `milliseconds`. */
 export function integer(min: number, max: number, unit?: string) {
