@@ -1,8 +1,14 @@
 import * as v from 'valibot';
-import { MAX_OWNERS } from './state/directory.ts';
-import { FAULT_RULE, type FaultRule } from './state/fault-rules.ts';
-import { changedProfile, DEFAULT_PROFILE, LIFETIME, PROFILE_CHANGES, type ProfileChanges } from './state/profile.ts';
-import { boolean, checked, integer, maybe, object, text } from './state/schema.ts';
+import { MAX_OWNERS } from './state/world/directory.ts';
+import { FAULT_RULE, type FaultRule } from './state/world/fault-rules.ts';
+import {
+  changedProfile,
+  DEFAULT_PROFILE,
+  LIFETIME,
+  PROFILE_CHANGES,
+  type ProfileChanges,
+} from './state/world/profile.ts';
+import { boolean, checked, integer, maybe, object, text } from './state/world/schema.ts';
 
 /**
  * Options of {@link startSandbox}.

@@ -1,15 +1,15 @@
 import type { ControlContext } from './control/context.ts';
 import { environmentOf } from './control/environment.ts';
-import * as actions from './state/actions.ts';
-import type { SandboxFaults } from './state/fault-rules.ts';
-import type { SandboxLedger } from './state/ledger-entry.ts';
-import { BadRequest } from './state/problems.ts';
-import type { Profile, ProfileChanges } from './state/profile.ts';
-import { finishScenario, startScenario } from './state/scenario-run.ts';
-import type { ScenarioName } from './state/scenarios.ts';
-import { checked } from './state/schema.ts';
-import type { SandboxClock, VirtualClock } from './state/virtual-clock.ts';
-import type { ScenarioRun, ScenarioVerdict, World } from './state/world.ts';
+import { finishScenario, startScenario } from './state/judge/scenario-run.ts';
+import type { ScenarioName } from './state/judge/scenarios.ts';
+import type { SandboxLedger } from './state/ledger/ledger-entry.ts';
+import * as actions from './state/world/actions.ts';
+import type { SandboxFaults } from './state/world/fault-rules.ts';
+import { BadRequest } from './state/world/problems.ts';
+import type { Profile, ProfileChanges } from './state/world/profile.ts';
+import { checked } from './state/world/schema.ts';
+import type { SandboxClock, VirtualClock } from './state/world/virtual-clock.ts';
+import type { ScenarioRun, ScenarioVerdict, World } from './state/world/world.ts';
 
 /**
  * An owner of a sandbox.

@@ -5,16 +5,16 @@ import { Feed } from './control/feed.ts';
 import { type ResolvedOptions, resolveOptions, type SandboxOptions } from './options.ts';
 import { RunningSandbox, type Sandbox } from './sandbox.ts';
 import { TokenPlane } from './service/token-plane.ts';
-import { Directory } from './state/directory.ts';
-import { Faults } from './state/faults.ts';
-import { History } from './state/history.ts';
-import { Ledger } from './state/ledger.ts';
-import { finishScenario, finishWithoutFault } from './state/scenario-run.ts';
-import { SecretFiles } from './state/secret-files.ts';
-import { Secrets } from './state/secrets.ts';
-import { Tokens } from './state/tokens.ts';
-import { type ClockChange, VirtualClock } from './state/virtual-clock.ts';
-import type { Topic, World } from './state/world.ts';
+import { finishScenario, finishWithoutFault } from './state/judge/scenario-run.ts';
+import { History } from './state/ledger/history.ts';
+import { Ledger } from './state/ledger/ledger.ts';
+import { Directory } from './state/world/directory.ts';
+import { Faults } from './state/world/faults.ts';
+import { SecretFiles } from './state/world/secret-files.ts';
+import { Secrets } from './state/world/secrets.ts';
+import { Tokens } from './state/world/tokens.ts';
+import { type ClockChange, VirtualClock } from './state/world/virtual-clock.ts';
+import type { Topic, World } from './state/world/world.ts';
 
 /**
  * Starts a sandbox. Throws `invalid_options` listing all unknown and invalid options.

@@ -1,4 +1,4 @@
-import { currentKeys } from '../state/actions.ts';
+import { currentKeys } from '../state/world/actions.ts';
 import type { ControlContext } from './context.ts';
 
 /** More would exceed what a shell passes to a command. */

@@ -1,8 +1,8 @@
 /** An operation of the control plane: its description, from which routing, checks and the table in the docs derive, and what it does. */
 
 import type * as v from 'valibot';
-import { BadRequest } from '../state/problems.ts';
-import { checked, object, type Schema } from '../state/schema.ts';
+import { BadRequest } from '../state/world/problems.ts';
+import { checked, object, type Schema } from '../state/world/schema.ts';
 import type { ControlContext } from './context.ts';
 import type { StateView } from './shapes.ts';
 

@@ -4,14 +4,14 @@
  */
 
 import type { Mark, Second } from '../../page-engine/data.ts';
-import type { ActiveFault } from '../state/fault-rules.ts';
-import type { Band as BandType } from '../state/history.ts';
-import type { LedgerEntry as LedgerEntryType } from '../state/ledger-entry.ts';
-import type { Profile } from '../state/profile.ts';
-import type { ScenarioView as ScenarioText } from '../state/scenarios.ts';
-import type { ScenarioRun as ScenarioRunType, ScenarioVerdict as ScenarioVerdictType } from '../state/world.ts';
+import type { ScenarioView as ScenarioText } from '../state/judge/scenarios.ts';
+import type { Band as BandType } from '../state/ledger/history.ts';
+import type { LedgerEntry as LedgerEntryType } from '../state/ledger/ledger-entry.ts';
+import type { ActiveFault } from '../state/world/fault-rules.ts';
+import type { Profile } from '../state/world/profile.ts';
+import type { ScenarioRun as ScenarioRunType, ScenarioVerdict as ScenarioVerdictType } from '../state/world/world.ts';
 
-export type { Outcome } from '../state/ledger-entry.ts';
+export type { Outcome } from '../state/ledger/ledger-entry.ts';
 
 /** The body of every error of the control plane, with a 4xx or 5xx status. */
 export interface ControlError {

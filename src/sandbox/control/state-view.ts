@@ -1,10 +1,10 @@
 import type * as v from 'valibot';
-import { currentKey, ownerOf } from '../state/actions.ts';
-import { groupedBy } from '../state/grouped-by.ts';
-import { hasFailed, pictureMark } from '../state/marks.ts';
-import { NotFound } from '../state/problems.ts';
-import { maybe, number, object, string } from '../state/schema.ts';
-import type { World } from '../state/world.ts';
+import { groupedBy } from '../state/ledger/grouped-by.ts';
+import { hasFailed, pictureMark } from '../state/ledger/marks.ts';
+import { currentKey, ownerOf } from '../state/world/actions.ts';
+import { NotFound } from '../state/world/problems.ts';
+import { maybe, number, object, string } from '../state/world/schema.ts';
+import type { World } from '../state/world/world.ts';
 import type { ControlContext } from './context.ts';
 import { environmentOf } from './environment.ts';
 import type { CredentialsView, LaneView, LedgerEntry, PictureView, StateView } from './shapes.ts';

@@ -1,9 +1,9 @@
 /** The world as the control plane shows it: ids and fingerprints, no secrets. */
 
-import type { AccessKey, Owner } from '../state/directory.ts';
-import { groupedBy } from '../state/grouped-by.ts';
-import type { IssuedToken } from '../state/tokens.ts';
-import type { World } from '../state/world.ts';
+import { groupedBy } from '../state/ledger/grouped-by.ts';
+import type { AccessKey, Owner } from '../state/world/directory.ts';
+import type { IssuedToken } from '../state/world/tokens.ts';
+import type { World } from '../state/world/world.ts';
 import type { AccessKeyView, ClientView, ClockView, FiguresView, OwnerView, TokenView } from './shapes.ts';
 
 export function clockView({ clock }: World): ClockView {

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
-import type { AccessKey } from '../state/directory.ts';
-import type { LedgerEntry, LedgerFacts, Outcome } from '../state/ledger-entry.ts';
-import type { IssuedToken } from '../state/tokens.ts';
-import { tokenStateIn, type World } from '../state/world.ts';
+import type { LedgerEntry, LedgerFacts, Outcome } from '../state/ledger/ledger-entry.ts';
+import type { AccessKey } from '../state/world/directory.ts';
+import type { IssuedToken } from '../state/world/tokens.ts';
+import { tokenStateIn, type World } from '../state/world/world.ts';
 import { refusalAnswer, tokenAnswer } from './answers.ts';
 import { bearerOf, EXPECTED_OWNER, echo } from './echo.ts';
 import type { Answer, BodyResult } from './http-io.ts';

@@ -5,8 +5,8 @@
  */
 
 import { gzipSync } from 'node:zlib';
-import type { AnswerFault } from '../state/faults.ts';
-import type { LedgerKind, Outcome } from '../state/ledger-entry.ts';
+import type { LedgerKind, Outcome } from '../state/ledger/ledger-entry.ts';
+import type { AnswerFault } from '../state/world/faults.ts';
 import { errorBodyFor } from './answers.ts';
 import type { FaultedExchange } from './faulted-exchange.ts';
 import { type Answer, headersOf, jsonAnswer, send } from './http-io.ts';

@@ -1,6 +1,6 @@
-import type { AccessKey } from '../state/directory.ts';
-import type { Profile } from '../state/profile.ts';
-import type { World } from '../state/world.ts';
+import type { AccessKey } from '../state/world/directory.ts';
+import type { Profile } from '../state/world/profile.ts';
+import type { World } from '../state/world/world.ts';
 import type { Refusal, TokenRequestFields } from './token-request.ts';
 
 /**

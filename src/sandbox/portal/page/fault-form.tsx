@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { Choice } from '../../../page-engine/parts.tsx';
-import { FAULT_KIND_NAMES, FAULT_KINDS } from '../../state/fault-kinds.ts';
-import type { FaultRule } from '../../state/fault-rules.ts';
+import { FAULT_KIND_NAMES, FAULT_KINDS } from '../../state/world/fault-kinds.ts';
+import type { FaultRule } from '../../state/world/fault-rules.ts';
 import { ask, Refused, send } from './api.ts';
 import {
   type FaultField,

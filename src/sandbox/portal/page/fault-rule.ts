@@ -1,8 +1,8 @@
 /** The fields of the form for a fault rule, and the rule built from their values. The control plane validates it. */
 
-import { type FaultKind, faultMembers } from '../../state/fault-kinds.ts';
-import type { FaultRule } from '../../state/fault-rules.ts';
-import { fieldOf } from '../../state/schema.ts';
+import { type FaultKind, faultMembers } from '../../state/world/fault-kinds.ts';
+import type { FaultRule } from '../../state/world/fault-rules.ts';
+import { fieldOf } from '../../state/world/schema.ts';
 
 /** A field of the form. `seconds`: entered in seconds, sent in milliseconds. */
 export interface FaultField {

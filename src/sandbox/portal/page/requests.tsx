@@ -3,7 +3,7 @@ import { useContext, useEffect, useState } from 'preact/hooks';
 import { Choice, Mark, Scroll, Table } from '../../../page-engine/parts.tsx';
 import { clockWord, spanWord, timeWord } from '../../../page-engine/words.ts';
 import type { CredentialsView, LedgerEntry } from '../../control/shapes.ts';
-import { hasFailed, markOf } from '../../state/marks.ts';
+import { hasFailed, markOf } from '../../state/ledger/marks.ts';
 import { setParams, useAddress, useSelected } from './address.ts';
 import { ask, tellFailure } from './api.ts';
 import { useTry } from './connect-panel.tsx';

@@ -1,8 +1,8 @@
 import { useContext } from 'preact/hooks';
 import { Choice, Table } from '../../../page-engine/parts.tsx';
-import type { Fact } from '../../state/facts.ts';
-import { ODD, type OddShape, type Profile, type ProfileChanges, SETTINGS } from '../../state/profile.ts';
-import { fieldOf, type Schema } from '../../state/schema.ts';
+import type { Fact } from '../../state/world/facts.ts';
+import { ODD, type OddShape, type Profile, type ProfileChanges, SETTINGS } from '../../state/world/profile.ts';
+import { fieldOf, type Schema } from '../../state/world/schema.ts';
 import { ask, tellFailure } from './api.ts';
 import { useTry } from './connect-panel.tsx';
 import type { Model } from './model.ts';

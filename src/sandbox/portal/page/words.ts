@@ -2,9 +2,9 @@
 
 import { countWord, sentence, spanWord } from '../../../page-engine/words.ts';
 import type { LedgerEntry, Outcome } from '../../control/shapes.ts';
-import { FAULT_KINDS, type FaultEffect, type FaultKind, faultMembers } from '../../state/fault-kinds.ts';
-import type { ActiveFault, FaultTarget, FaultWhen } from '../../state/fault-rules.ts';
-import { fieldOf } from '../../state/schema.ts';
+import { FAULT_KINDS, type FaultEffect, type FaultKind, faultMembers } from '../../state/world/fault-kinds.ts';
+import type { ActiveFault, FaultTarget, FaultWhen } from '../../state/world/fault-rules.ts';
+import { fieldOf } from '../../state/world/schema.ts';
 
 const OUTCOME_WORDS: Readonly<Record<Outcome, string>> = {
   issued: 'token issued',

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { LaneView, LedgerEntry, StateView, TokenView } from '../../../../src/sandbox/control/shapes.ts';
 import { modelOf, secondsOf } from '../../../../src/sandbox/portal/page/model.ts';
-import { DEFAULT_PROFILE } from '../../../../src/sandbox/state/profile.ts';
+import { DEFAULT_PROFILE } from '../../../../src/sandbox/state/world/profile.ts';
 
 const token = (fingerprint: string, changes: Partial<TokenView> = {}): TokenView => {
   return { fingerprint, owner: 'a', issuedAtMs: 0, expiresAtMs: 1000, ...changes };

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { isActive, leftWord, targetWord, whyWord } from '../../../../src/sandbox/portal/page/words.ts';
-import type { ActiveFault } from '../../../../src/sandbox/state/fault-rules.ts';
-import { type LedgerEntry, OUTCOMES } from '../../../../src/sandbox/state/ledger-entry.ts';
-import { markOf } from '../../../../src/sandbox/state/marks.ts';
+import { type LedgerEntry, OUTCOMES } from '../../../../src/sandbox/state/ledger/ledger-entry.ts';
+import { markOf } from '../../../../src/sandbox/state/ledger/marks.ts';
+import type { ActiveFault } from '../../../../src/sandbox/state/world/fault-rules.ts';
 
 describe('the page', () => {
   it('marks a request as wasted only if it was given a token', () => {

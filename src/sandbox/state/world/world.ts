@@ -1,12 +1,12 @@
+import type { RunRecord } from '../judge/run-record.ts';
+import type { Verdict } from '../judge/verdict.ts';
+import type { Band, History } from '../ledger/history.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Directory } from './directory.ts';
 import type { Faults } from './faults.ts';
-import type { Band, History } from './history.ts';
-import type { Ledger } from './ledger.ts';
 import type { Profile } from './profile.ts';
-import type { RunRecord } from './run-record.ts';
 import type { Secrets } from './secrets.ts';
 import type { IssuedToken, TokenState, Tokens } from './tokens.ts';
-import type { Verdict } from './verdict.ts';
 import type { VirtualClock } from './virtual-clock.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { MARK_KINDS, type Mark, type MarkKind } from '../../page-engine/data.ts';
+import { MARK_KINDS, type Mark, type MarkKind } from '../../../page-engine/data.ts';
 import type { LedgerEntry, Outcome } from './ledger-entry.ts';
 
 const MARK_OF_OUTCOME: Readonly<Record<Outcome, MarkKind>> = {

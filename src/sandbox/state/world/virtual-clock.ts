@@ -1,4 +1,4 @@
-import type { Clock } from '../../clock.ts';
+import type { Clock } from '../../../clock.ts';
 
 /** The longest delay that Node's timers take; a longer one would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Ledger } from '../../../src/sandbox/state/ledger.ts';
-import { ManualClock } from '../../helpers/manual-clock.ts';
+import { Ledger } from '../../../../src/sandbox/state/ledger/ledger.ts';
+import { ManualClock } from '../../../helpers/manual-clock.ts';
 
 const REQUEST = { kind: 'token', method: 'POST', owner: 'owner-001' } as const;
 

@@ -1,5 +1,5 @@
-import type { LedgerObserver } from './ledger.ts';
-import type { LedgerEntry } from './ledger-entry.ts';
+import type { LedgerObserver } from '../ledger/ledger.ts';
+import type { LedgerEntry } from '../ledger/ledger-entry.ts';
 
 /** Requests kept for a verdict. A run that exceeds them has failed long before. */
 const MAX_KEPT = 100_000;

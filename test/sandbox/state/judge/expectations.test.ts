@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import * as expectations from '../../../src/sandbox/state/expectations.ts';
-import type { LedgerEntry, Outcome } from '../../../src/sandbox/state/ledger-entry.ts';
-import { RunRecord, type RunStart } from '../../../src/sandbox/state/run-record.ts';
-import { ManualClock } from '../../helpers/manual-clock.ts';
+import * as expectations from '../../../../src/sandbox/state/judge/expectations.ts';
+import { RunRecord, type RunStart } from '../../../../src/sandbox/state/judge/run-record.ts';
+import type { LedgerEntry, Outcome } from '../../../../src/sandbox/state/ledger/ledger-entry.ts';
+import { ManualClock } from '../../../helpers/manual-clock.ts';
 
 type Request = Partial<LedgerEntry> & { readonly atMs: number };
 

@@ -4,8 +4,8 @@
  */
 
 import * as v from 'valibot';
-import { nearest } from '../../nearest.ts';
-import { EMPTY, invalidOptions, unknownOption } from '../../option-check.ts';
+import { nearest } from '../../../nearest.ts';
+import { EMPTY, invalidOptions, unknownOption } from '../../../option-check.ts';
 
 /** A schema of values of this type. */
 export type Schema<Value = unknown> = v.GenericSchema<unknown, Value>;

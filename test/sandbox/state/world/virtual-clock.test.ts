@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { VirtualClock } from '../../../src/sandbox/state/virtual-clock.ts';
+import { VirtualClock } from '../../../../src/sandbox/state/world/virtual-clock.ts';
 
 const frozen = () => {
   const clock = new VirtualClock();

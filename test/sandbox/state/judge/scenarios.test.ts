@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Sandbox, SCENARIOS, startSandbox } from '../../../src/sandbox/index.ts';
-import { askToken, call } from '../client.ts';
+import { type Sandbox, SCENARIOS, startSandbox } from '../../../../src/sandbox/index.ts';
+import { askToken, call } from '../../client.ts';
 
 let sandbox: Sandbox;
 

@@ -1,8 +1,8 @@
 /** What scenarios require for a verdict, and what they expect of an integration, over the record of a run. */
 
-import { groupedBy } from './grouped-by.ts';
-import type { LedgerEntry } from './ledger-entry.ts';
-import { hasFailed } from './marks.ts';
+import { groupedBy } from '../ledger/grouped-by.ts';
+import type { LedgerEntry } from '../ledger/ledger-entry.ts';
+import { hasFailed } from '../ledger/marks.ts';
 import { ownersOf, type RecordedRequest, type RunRecord } from './run-record.ts';
 import { type Condition, type ConditionCheck, countOf, type Expectation, finding } from './verdict.ts';
 

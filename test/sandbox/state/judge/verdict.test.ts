@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Sandbox, type ScenarioName, startSandbox, type Verdict } from '../../../src/sandbox/index.ts';
-import { askToken, call, echo } from '../client.ts';
+import { type Sandbox, type ScenarioName, startSandbox, type Verdict } from '../../../../src/sandbox/index.ts';
+import { askToken, call, echo } from '../../client.ts';
 
 /** Clients driven by hand. `test/system/scenarios.test.ts` sends whole integrations through every scenario. */
 

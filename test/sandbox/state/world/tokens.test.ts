@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { Directory } from '../../../src/sandbox/state/directory.ts';
-import { Secrets } from '../../../src/sandbox/state/secrets.ts';
-import { type IssueOptions, Tokens } from '../../../src/sandbox/state/tokens.ts';
+import { Directory } from '../../../../src/sandbox/state/world/directory.ts';
+import { Secrets } from '../../../../src/sandbox/state/world/secrets.ts';
+import { type IssueOptions, Tokens } from '../../../../src/sandbox/state/world/tokens.ts';
 
 const OPTIONS: IssueOptions = { format: 'opaque', lifetimeMs: 1000, revokePrevious: false, replicationLagMs: 0 };
 

@@ -3,7 +3,8 @@
  * secret, and nothing of a body, header or path that a client made up.
  */
 
-import { Timeline } from '../../page-engine/timeline.ts';
+import { Timeline } from '../../../page-engine/timeline.ts';
+import { checked } from '../world/schema.ts';
 import {
   FILTER,
   type LedgerEntry,
@@ -14,7 +15,6 @@ import {
   type SandboxLedger,
 } from './ledger-entry.ts';
 import { markOf } from './marks.ts';
-import { checked } from './schema.ts';
 import { matches, Tallies } from './tallies.ts';
 
 /** Follows the requests of a scenario as they begin and end. */

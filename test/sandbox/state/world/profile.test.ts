@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { basicAuthRequest, formRequest, OwnerTokenRegistry, TokenEndpoint } from '../../../src/index.ts';
-import { FACTS, type Fact, type ProfileChanges, type Sandbox, startSandbox } from '../../../src/sandbox/index.ts';
-import { MALFORMED_ANSWERS } from '../../../src/sandbox/service/malformed-answers.ts';
-import { DEFAULT_PROFILE } from '../../../src/sandbox/state/profile.ts';
-import { askToken, call, echo, tokenFor } from '../client.ts';
+import { basicAuthRequest, formRequest, OwnerTokenRegistry, TokenEndpoint } from '../../../../src/index.ts';
+import { FACTS, type Fact, type ProfileChanges, type Sandbox, startSandbox } from '../../../../src/sandbox/index.ts';
+import { MALFORMED_ANSWERS } from '../../../../src/sandbox/service/malformed-answers.ts';
+import { DEFAULT_PROFILE } from '../../../../src/sandbox/state/world/profile.ts';
+import { askToken, call, echo, tokenFor } from '../../client.ts';
 
 let sandbox: Sandbox;
 

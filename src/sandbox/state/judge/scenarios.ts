@@ -3,12 +3,12 @@
  * verdict, and what it expects of an integration. `scenario-run.ts` runs them.
  */
 
-import { currentKey, revokeAccessKey, rotateSecret } from './actions.ts';
+import { currentKey, revokeAccessKey, rotateSecret } from '../world/actions.ts';
+import type { FaultRule } from '../world/fault-rules.ts';
+import { NotFound } from '../world/problems.ts';
+import type { World } from '../world/world.ts';
 import * as expect from './expectations.ts';
-import type { FaultRule } from './fault-rules.ts';
-import { NotFound } from './problems.ts';
 import type { ConditionCheck, Expectation } from './verdict.ts';
-import type { World } from './world.ts';
 
 /**
  * The names of all scenarios.

@@ -1,9 +1,9 @@
 import http from 'node:http';
 import { gunzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type FaultRule, type Sandbox, startSandbox } from '../../../src/sandbox/index.ts';
-import { settle } from '../../helpers/manual-clock.ts';
-import { askToken, echo, raw, rawTokenRequest, tokenFor } from '../client.ts';
+import { type FaultRule, type Sandbox, startSandbox } from '../../../../src/sandbox/index.ts';
+import { settle } from '../../../helpers/manual-clock.ts';
+import { askToken, echo, raw, rawTokenRequest, tokenFor } from '../../client.ts';
 
 let sandbox: Sandbox;
 

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { invalidOptions } from '../../option-check.ts';
+import { invalidOptions } from '../../../option-check.ts';
 import { currentKeys } from './actions.ts';
 import type { World } from './world.ts';
 

@@ -1,6 +1,6 @@
 /** The verdict of a scenario: whether its situation came about, and how the integration handled it. */
 
-import type { LedgerEntry } from './ledger-entry.ts';
+import type { LedgerEntry } from '../ledger/ledger-entry.ts';
 import type { RunRecord } from './run-record.ts';
 
 /**

@@ -3,12 +3,12 @@
  * early if another one starts, if it is stopped, or if its fault is removed. A rotated secret and revoked tokens remain.
  */
 
-import { ownerOf, removeOwners, seedOwners } from './actions.ts';
+import { ownerOf, removeOwners, seedOwners } from '../world/actions.ts';
+import type { RunningScenario, ScenarioRun, ScenarioVerdict, World } from '../world/world.ts';
 import { ownTokensOnly } from './expectations.ts';
 import { RunRecord } from './run-record.ts';
 import { findScenario, type Scenario } from './scenarios.ts';
 import { verdictOf } from './verdict.ts';
-import type { RunningScenario, ScenarioRun, ScenarioVerdict, World } from './world.ts';
 
 /** The ids of a scenario's fault rules: of its fault, and of the one that follows while the recovery is observed. */
 const FAULT_ID = 'scenario';

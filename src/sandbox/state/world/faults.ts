@@ -1,3 +1,5 @@
+import type { FaultSpan } from '../ledger/history.ts';
+import type { LedgerKind } from '../ledger/ledger-entry.ts';
 import { FAULT_KINDS } from './fault-kinds.ts';
 import {
   type ActiveFault,
@@ -8,8 +10,6 @@ import {
   type FaultWhen,
   type SandboxFaults,
 } from './fault-rules.ts';
-import type { FaultSpan } from './history.ts';
-import type { LedgerKind } from './ledger-entry.ts';
 import { BadRequest } from './problems.ts';
 import { checked } from './schema.ts';
 

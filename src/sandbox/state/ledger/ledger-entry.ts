@@ -1,6 +1,6 @@
 /** What the ledger holds: one entry per request, with ids and fingerprints, never a secret. */
 
-import { boolean, maybe, object, oneOf, string } from './schema.ts';
+import { boolean, maybe, object, oneOf, string } from '../world/schema.ts';
 
 /**
  * What a request was for: a token, the echo resource, or any other path.

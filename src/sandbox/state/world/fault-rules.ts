@@ -2,7 +2,7 @@
  * fails should fail the same way again. */
 
 import * as v from 'valibot';
-import { nearest } from '../../nearest.ts';
+import { nearest } from '../../../nearest.ts';
 import { FAULT_KIND_NAMES, FAULT_KINDS, type FaultEffect, type FaultPath, faultMembers } from './fault-kinds.ts';
 import { between, integer, maybe, object, oneOf, type Schema, string, text } from './schema.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { LedgerEntry } from '../../../src/sandbox/state/ledger-entry.ts';
-import { RunRecord } from '../../../src/sandbox/state/run-record.ts';
-import { ManualClock } from '../../helpers/manual-clock.ts';
+import { RunRecord } from '../../../../src/sandbox/state/judge/run-record.ts';
+import type { LedgerEntry } from '../../../../src/sandbox/state/ledger/ledger-entry.ts';
+import { ManualClock } from '../../../helpers/manual-clock.ts';
 
 const START = { recoveryAtMs: 0, endsAtMs: 0, owner: undefined, faultId: 'scenario', ownersCovered: 0, inFlight: 0 };
 
