@@ -29,8 +29,7 @@ assert.deepEqual(
   [],
 );
 /** What the README says is left out. Every other link of a packed page leads to a packed file. */
-const leftOut =
-  /^package\/(docs\/(api|arena|behaviour-board|performance)\.md|docs\/internals\/.*|docs\/.*\.svg|CONTRIBUTING\.md)$/;
+const leftOut = /^package\/(docs\/(api|performance)\.md|docs\/internals\/.*|docs\/.*\.svg|CONTRIBUTING\.md)$/;
 const links = files
   .filter((path) => path.endsWith('.md'))
   .flatMap((path) => {

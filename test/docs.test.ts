@@ -402,7 +402,7 @@ describe('in the docs', () => {
   it('the behaviour board and the README show the stored run, in which every library played every scene', () => {
     const run = JSON.parse(textOf('test/bench/board/results.json'));
     const rendered = Object.entries(boardDocsOf(run));
-    expect(rendered.map(([path]) => path)).toEqual(['docs/behaviour-board.md', 'README.md']);
+    expect(rendered.map(([path]) => path)).toEqual(['docs/internals/behaviour-board.md', 'README.md']);
     for (const [path, text] of rendered) expect(textOf(path)).toBe(text);
     const { keys } = run.outcomes;
     const mixture = { ...run, outcomes: { keys: { 'owner-token-registry': keys['owner-token-registry'] } } };

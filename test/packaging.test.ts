@@ -222,7 +222,8 @@ describe('the build', () => {
       'integration.test.mjs': /pass 2\n.*fail 0\n/,
       'opentelemetry.mjs': /^owner_token\.lookups \{\} 9$(.|\n)*^owner_token\.request\.duration \{\} 1$/m,
     };
-    const runElsewhere = ['integration.test.cjs', 'recipes']; // by .ci/package-projects.mjs, and by docs.test.ts
+    // By test/system/other-language.test.ts, .ci/package-projects.mjs and docs.test.ts.
+    const runElsewhere = ['client.py', 'integration.test.cjs', 'recipes'];
     expect(readdirSync(folder).sort()).toEqual([...Object.keys(promised), ...runElsewhere].sort());
     for (const [file, output] of Object.entries(promised)) {
       const { stdout, stderr, status } = spawnSync(process.execPath, [join(folder, file)], options);

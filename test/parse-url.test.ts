@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { firstHop, nextHop } from '../src/calling/redirect-hops.ts';
 import { OwnerTokenRegistry, TokenEndpoint } from '../src/index.ts';
 import { isForeign } from '../src/live-view/access.ts';
-import { receivedByFetch } from '../src/live-view/exchange.ts';
+import { receivedByFetch } from '../src/live-view/transports.ts';
 import { originOf, parseUrl } from '../src/parse-url.ts';
 
 it.each([

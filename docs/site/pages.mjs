@@ -20,16 +20,16 @@ export function linkTo(href, folder) {
   return `/${RENAMED[page] ?? page}${anchor === undefined ? '' : `#${anchor}`}`;
 }
 
-/** The groups and pages that the README lists under "Documentation". */
-export function sidebarOf(readme) {
-  const [, list = ''] = /^## Documentation\n([\s\S]*?)(?=^## |^MIT licence)/m.exec(readme) ?? [];
-  return list
+/** The groups and pages that `docs/all-pages.md` lists. */
+export function sidebarOf(allPages) {
+  return allPages
     .trim()
     .split(/\n\n+/)
+    .slice(1)
     .map((group) => {
       const [, text] = /^\*\*(.+?)\*\*/.exec(group);
       const links = [...group.matchAll(/\[([^\]]+)\]\(([^)]+)\)/g)];
-      const items = links.map(([, name, href]) => ({ text: name.replaceAll('`', ''), link: linkTo(href, '') }));
+      const items = links.map(([, name, href]) => ({ text: name.replaceAll('`', ''), link: linkTo(href, 'docs') }));
       return { text, collapsed: false, items: items.filter(({ link }) => link !== undefined) };
     });
 }

@@ -48,6 +48,9 @@ export class CommandFailure extends Error {
 /** The flags of a command, as Node's `parseArgs` declares them. */
 type Flags = NonNullable<ParseArgsConfig['options']>;
 
+/** What {@link readFlags} returns for these flags. */
+export type FlagValues<F extends Flags> = ReturnType<typeof readFlags<F>>;
+
 const SECRET_LOOKING = /secret|key|token|password|credential|authorization/i;
 
 /**

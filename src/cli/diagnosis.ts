@@ -4,9 +4,8 @@
  */
 
 import { connect } from 'node:tls';
-import type { EndpointFailure, OwnerTokenError } from '../index.ts';
+import type { EndpointFailure, OwnerTokenError, OwnerTokenErrorCode } from '../index.ts';
 import { parseUrl } from '../parse-url.ts';
-import { adviceFor } from './advice.ts';
 import { withDeadline } from './deadline.ts';
 import { type Credentials, TOKEN_PATH, withPath } from './environment.ts';
 import { hasAccessKey, type RequestShape } from './request-shape.ts';
@@ -153,8 +152,23 @@ function adviceOn(failed: FailedRequest, { speaksTls, isPortal }: Evidence): str
     return `The service does not say which value it refuses. ${unnamedValue}`;
   }
   if (error.retryAfterMs !== undefined) return `The service is unavailable. ${waitFor(error)}`;
-  return adviceFor(error);
+  return adviceOnCode(error);
 }
+
+/** The next step for each code that says enough by itself. */
+const ADVICE: Readonly<Partial<Record<OwnerTokenErrorCode, string>>> = {
+  owner_refused:
+    'The service accepts the client but refuses this owner. Is OTR_ACCESS_KEY current, and for this service?',
+  client_refused: 'The service refuses the client. Check OTR_CLIENT_ID and OTR_CLIENT_SECRET.',
+  rate_limited: 'Too many requests. Try again later.',
+  endpoint_unavailable: 'No usable response was received. Is OTR_BASE_URL right, and can this machine reach it?',
+  invalid_response: 'The response holds no token. Does OTR_BASE_URL point to the token service?',
+  redirect_refused: 'Secrets are never sent to a redirect target. Set OTR_BASE_URL to the final address.',
+  invalid_access_key: 'Set OTR_ACCESS_KEY to the access key of one owner, from the administration portal.',
+};
+
+const adviceOnCode = ({ code, retryable }: OwnerTokenError): string =>
+  ADVICE[code] ?? (retryable ? 'Try again later.' : 'It will fail again unless something changes.');
 
 const UNNAMED_VALUE = 'Check OTR_CLIENT_ID, OTR_CLIENT_SECRET and OTR_ACCESS_KEY.';
 

@@ -5,7 +5,7 @@ import http from 'node:http';
 import https from 'node:https';
 import nodeTls, { createSecureContext, rootCertificates, type SecureContextOptions } from 'node:tls';
 import { parseUrl } from '../parse-url.ts';
-import { type Terminal, UsageError } from './command.ts';
+import { type FlagValues, type Terminal, UsageError } from './command.ts';
 import { isLoopback } from './environment.ts';
 
 export const NETWORK_FLAGS = { ca: { type: 'string' }, cert: { type: 'string' }, key: { type: 'string' } } as const;
@@ -31,7 +31,7 @@ const proxyVariable = ({ protocol }: URL): string => `${protocol.slice(0, -1)}_p
  * this machine.
  */
 export function readNetwork(
-  flags: { readonly [F in keyof typeof NETWORK_FLAGS]?: string | undefined },
+  flags: FlagValues<typeof NETWORK_FLAGS>,
   urls: readonly URL[],
   { env, err }: Terminal,
 ): Network {
@@ -84,10 +84,7 @@ interface DefaultCertificates {
   setDefaultCACertificates(certificates: string[]): void;
 }
 
-function readTls(
-  { ca, cert, key }: { readonly [F in keyof typeof NETWORK_FLAGS]?: string | undefined },
-  env: Terminal['env'],
-): SecureContextOptions {
+function readTls({ ca, cert, key }: FlagValues<typeof NETWORK_FLAGS>, env: Terminal['env']): SecureContextOptions {
   if ((cert === undefined) !== (key === undefined)) throw new UsageError('--cert and --key: give both, or neither');
   // The option `ca` replaces Node's own list and NODE_EXTRA_CA_CERTS, so it has to repeat both.
   const extra = env.NODE_EXTRA_CA_CERTS ? [pemIn('NODE_EXTRA_CA_CERTS', env.NODE_EXTRA_CA_CERTS)] : [];

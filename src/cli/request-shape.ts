@@ -8,7 +8,7 @@ import {
   type RequestShapeOptions,
   type TokenRequestShape,
 } from '../index.ts';
-import { type Terminal, UsageError } from './command.ts';
+import { type FlagValues, type Terminal, UsageError } from './command.ts';
 
 export const SHAPE_FLAGS = {
   'token-path': { type: 'string' },
@@ -44,17 +44,8 @@ const MAKERS = { json: jsonRequest, form: formRequest, basic: basicAuthRequest }
 
 export const ENCODINGS = Object.keys(MAKERS) as readonly Encoding[];
 
-interface GivenFlags {
-  readonly 'token-path'?: string | undefined;
-  readonly form?: boolean | undefined;
-  readonly basic?: boolean | undefined;
-  readonly parameter?: string[] | undefined;
-  readonly 'no-access-key'?: boolean | undefined;
-  readonly extra?: string[] | undefined;
-}
-
 /** Reads flags, and variables where there is no flag. Errors never quote a value. */
-export function readShape(flags: GivenFlags, { env }: Pick<Terminal, 'env'>): RequestShape {
+export function readShape(flags: FlagValues<typeof SHAPE_FLAGS>, { env }: Pick<Terminal, 'env'>): RequestShape {
   if (flags.form && flags.basic) throw new UsageError('--form and --basic: expected one of them');
   const encoding = flags.form ? 'form' : flags.basic ? 'basic' : env.OTR_TOKEN_ENCODING || undefined;
   if (encoding !== undefined && !Object.hasOwn(MAKERS, encoding)) {

@@ -1,23 +1,11 @@
 /** `owner-token-registry token`: obtains one token and describes it. */
 
-import {
-  type ExpiryPolicy,
-  expiresIn,
-  firstKnown,
-  type IssuedToken,
-  jwtExp,
-  OwnerTokenError,
-  OwnerTokenRegistry,
-} from '../index.ts';
+import { expiresIn, firstKnown, type IssuedToken, jwtExp, OwnerTokenError, OwnerTokenRegistry } from '../index.ts';
 import { CommandFailure, EXIT, readFlags, type Terminal } from './command.ts';
-import { withDeadline } from './deadline.ts';
 import { parseAnswer } from './doctor/answer.ts';
 import { checksOn } from './doctor/checks.ts';
-import { foreignFailure } from './doctor/failure.ts';
-import { tryToken } from './doctor/probe.ts';
-import { PROBE_FLAGS, PROBE_USAGE, type ProbePlan, readProbe } from './doctor/probe-plan.ts';
 import { CREDENTIALS_USAGE, readCredentials } from './environment.ts';
-import { NETWORK_FLAGS, NETWORK_USAGE, type Network, readNetwork } from './network.ts';
+import { NETWORK_FLAGS, NETWORK_USAGE, readNetwork } from './network.ts';
 import { hasAccessKey, readShape, SHAPE_FLAGS, SHAPE_USAGE } from './request-shape.ts';
 import { TokenService } from './token-service.ts';
 
@@ -30,12 +18,9 @@ ${CREDENTIALS_USAGE}
   --json                  print one JSON object instead of text
   --show-token            print the token as well, which is a secret
 ${SHAPE_USAGE}
-${PROBE_USAGE}
 ${NETWORK_USAGE}
   --allow-insecure-http   allow plain http to another machine, which sends the credentials unencrypted
 `;
-
-const PROBE_TIMEOUT_MS = 10_000;
 
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const flags = readFlags(args, {
@@ -43,24 +28,19 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
     'show-token': { type: 'boolean' },
     'allow-insecure-http': { type: 'boolean' },
     ...SHAPE_FLAGS,
-    ...PROBE_FLAGS,
     ...NETWORK_FLAGS,
   });
   const allowInsecureHttp = flags['allow-insecure-http'] ?? false;
   const shape = readShape(flags, terminal);
   const credentials = readCredentials(terminal, allowInsecureHttp, shape);
-  const plan = readProbe(flags, credentials, allowInsecureHttp);
-  const network = readNetwork(flags, [credentials.baseUrl, ...(plan ? [plan.url] : [])], terminal);
+  const network = readNetwork(flags, [credentials.baseUrl], terminal);
   const service = new TokenService(credentials, network, shape, { allowInsecureHttp });
   try {
     const { value, ...found } = await obtain(service, credentials.accessKey, terminal.signal);
     const obtained = { ...found, owner: hasAccessKey(shape) ? found.owner : null };
-    const resource = plan && (await tried(plan, value, network, terminal.signal));
-    const warnings = [...obtained.warnings, ...(resource?.status === 'warning' ? [`probe: ${resource.text}`] : [])];
-    const shown = { ...obtained, warnings, ...(resource && { resource: resource.text }) };
-    const summary = flags['show-token'] ? { ...shown, token: value } : shown;
+    const summary = flags['show-token'] ? { ...obtained, token: value } : obtained;
     terminal.out.write(flags.json ? `${JSON.stringify(summary)}\n` : describe(summary));
-    if (!flags.json) for (const warning of shown.warnings) terminal.err.write(`warning: ${warning}\n`);
+    if (!flags.json) for (const warning of summary.warnings) terminal.err.write(`warning: ${warning}\n`);
     return EXIT.ok;
   } catch (error) {
     terminal.signal.throwIfAborted();
@@ -71,9 +51,16 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
 }
 
 async function obtain({ endpoint }: TokenService, accessKey: string, signal: AbortSignal) {
-  const expiry = new RecordingPolicy(firstKnown(expiresIn(), jwtExp()));
-  await using registry = new OwnerTokenRegistry({ source: endpoint, expiry });
+  const policy = firstKnown(expiresIn(), jwtExp());
+  let issued: IssuedToken | undefined;
+  const lifetimeMs = (each: IssuedToken) => {
+    issued = each;
+    return policy.lifetimeMs(each);
+  };
+  await using registry = new OwnerTokenRegistry({ source: endpoint, expiry: { lifetimeMs } });
   const token = await registry.getToken(accessKey, { signal });
+  // Read again, because the registry replaces an absent or absurd lifetime with its default.
+  const stated = issued && policy.lifetimeMs(issued);
   return {
     owner: registry.fingerprint(accessKey),
     fingerprint: token.fingerprint,
@@ -82,20 +69,10 @@ async function obtain({ endpoint }: TokenService, accessKey: string, signal: Abo
     /** When a registry stops serving the token: a safety margin before its end. */
     expiresAtMs: token.expiresAtMs,
     /** The lifetime that the answer states; null if it states none. */
-    lifetimeMs: expiry.statedMs ?? null,
-    warnings: warningsOn(expiry.issued),
+    lifetimeMs: (typeof stated === 'object' ? stated.lifetimeMs : stated) ?? null,
+    warnings: warningsOn(issued),
     value: token.value,
   };
-}
-
-/** How the resource responds to the token. Throws if it refuses the token or names another owner. */
-async function tried(plan: ProbePlan, token: string, network: Network, signal: AbortSignal) {
-  const result = await withDeadline(PROBE_TIMEOUT_MS, signal, (own) => tryToken(plan, { token, network }, own)).catch(
-    foreignFailure,
-  );
-  if (result.status !== 'failed') return result;
-  const { text, advice = 'Is --probe-url right, and can this machine reach it?', facts } = result;
-  throw new CommandFailure(facts?.wrongOwner ? 'wrong_owner' : 'probe_failed', `probe: ${text}`, advice, facts);
 }
 
 /** The doctor's warnings, except that of an absent lifetime, which the summary shows. */
@@ -120,8 +97,6 @@ type Summary = Omit<Awaited<ReturnType<typeof obtain>>, 'value' | 'owner'> & {
   /** Null without an access key. */
   readonly owner: string | null;
   readonly token?: string;
-  /** How the resource of `--probe-url` responded. */
-  readonly resource?: string;
 };
 
 function describe(summary: Summary): string {
@@ -136,27 +111,8 @@ function describe(summary: Summary): string {
     ['token type', summary.tokenType],
     ['lifetime', lifetime],
     ['served until', `${new Date(summary.expiresAtMs).toISOString()}, ${seconds(usableMs)} after the request`],
-    ...(summary.resource === undefined ? [] : [['resource', summary.resource]]),
   ];
   return rows.map(([name, value]) => `${name?.padEnd(14)}${value}\n`).join('');
 }
 
 const seconds = (ms: number): string => `${Math.round(ms) / 1000} s`;
-
-/** Records what a policy sees and returns, because the registry replaces an absent or absurd lifetime with its default. */
-class RecordingPolicy implements ExpiryPolicy {
-  issued: IssuedToken | undefined;
-  statedMs: number | undefined;
-  readonly #policy: ExpiryPolicy;
-
-  constructor(policy: ExpiryPolicy) {
-    this.#policy = policy;
-  }
-
-  lifetimeMs(issued: IssuedToken): ReturnType<ExpiryPolicy['lifetimeMs']> {
-    this.issued = issued;
-    const stated = this.#policy.lifetimeMs(issued);
-    this.statedMs = typeof stated === 'object' ? stated.lifetimeMs : stated;
-    return stated;
-  }
-}

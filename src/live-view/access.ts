@@ -1,8 +1,8 @@
 /** Who may see the live view. It has no authentication of its own: the host decides, and what it has not allowed is refused. */
 
 import { parseUrl } from '../parse-url.ts';
-import type { Received } from './exchange.ts';
 import type { LiveViewOptions } from './options.ts';
+import type { Received } from './transports.ts';
 
 /** Sent with every answer: the page loads nothing from elsewhere, runs nothing inline, and cannot be framed. */
 export const SECURITY_HEADERS = {

@@ -1,10 +1,10 @@
 /** A page that shows running registries, mounted in the user's own backend. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { answerByFetch, answerByNode, endByNode, receivedByFetch, receivedByNode } from './exchange.ts';
 import { LiveView as View } from './live-view.ts';
 import { checkArguments, type LiveViewOptions, type ViewedRegistry } from './options.ts';
 import type { RegistryStatus } from './status.ts';
+import { answerByFetch, answerByNode, endByNode, receivedByFetch, receivedByNode } from './transports.ts';
 
 export type { LiveViewOptions, ViewedRegistry } from './options.ts';
 export type { Cause, RegistryStatus, Runway } from './status.ts';

@@ -20,7 +20,6 @@ import { StateStream } from '../page-engine/state-stream.ts';
 import type { OwnerReport } from '../registry/reports.ts';
 import { isForeign, refusalOf, SECURITY_HEADERS } from './access.ts';
 import { count, failsFor, find, isNamed, sharingOf } from './counted.ts';
-import type { Answer, Received } from './exchange.ts';
 import type { Found, FoundOwner, Frame, RegistryView, Replica } from './frames.ts';
 import type { LiveViewOptions, ViewedRegistry } from './options.ts';
 import { pageHtml } from './page-html.ts';
@@ -29,6 +28,7 @@ import { ratesOf, type Sample } from './rates.ts';
 import { Recorder } from './recorder.ts';
 import { sentenceOf, utcWord } from './sentence.ts';
 import type { Facts, RegistryStatus } from './status.ts';
+import type { Answer, Received } from './transports.ts';
 
 /** How often a page may be sent a frame, and where many owners make it large. */
 const FRAME_MS = 500;

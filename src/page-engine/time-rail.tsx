@@ -27,6 +27,9 @@ const MIN_SPAN_MS = 1000;
 /** A pointer that has moved less than this has clicked. */
 const DRAG_PX = 4;
 
+const KEYS =
+  'Left and Right Arrow move in time, with Shift they select a span, and Enter zooms to it. Plus and Minus zoom. Escape returns to now.';
+
 /** A point of the rail, by its distance from now, and where a selection began. */
 interface Cursor {
   readonly agoMs: number;
@@ -74,6 +77,7 @@ export function TimeRail({ seconds, bands, layout, still, onZoom }: RailProps) {
         role="slider"
         tabIndex={0}
         aria-label="Token requests over time"
+        aria-description={KEYS}
         aria-valuemin={-now.windowMs / 1000}
         aria-valuemax={0}
         aria-valuenow={-(cursor?.agoMs ?? 0) / 1000}

@@ -41,7 +41,7 @@ describe('the arena', () => {
   });
 
   it('has a page whose totals match its rows', () => {
-    const page = readFileSync('docs/arena.md', 'utf8');
+    const page = readFileSync('docs/internals/arena.md', 'utf8');
     const [, count, totals = ''] = /^Of (\d+) scenes .* against plain for (.*)\.$/m.exec(page) ?? [];
     const scenes = Object.values(SCENES).flat();
     const judged = scenes.filter(({ informative }) => !informative);

@@ -1,4 +1,4 @@
-/** The tables of `docs/arena.md`, renewed from a run of all scenes by `npm run arena -- --docs`. */
+/** The tables of `docs/internals/arena.md`, renewed from a run of all scenes by `npm run arena -- --docs`. */
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { compare } from './compare.ts';
@@ -10,7 +10,7 @@ import type { Scene } from './scene.ts';
 import { SCENES } from './scenes/index.ts';
 import { breaker, plain, registry } from './subjects.ts';
 
-const PAGE = `${process.cwd()}/docs/arena.md`;
+const PAGE = `${process.cwd()}/docs/internals/arena.md`;
 /** What follows it on the page is written here. */
 const MARK = '<!-- results: written by npm run arena -- --docs -->';
 const SUBJECTS = [registry, plain, breaker, ...peers];

@@ -110,7 +110,7 @@ function waitOf({ waitsMs }: Played, baseline: Played, share: number): number {
 /** Marks a run that is worse than plain's. */
 export const WORSE = ' ✗';
 
-/** What the table of docs/arena.md says of a run. */
+/** What the table of docs/internals/arena.md says of a run. */
 export function cellOf(played: Played, scene: Scene, plainly: Played): string {
   const unwanted = played.outage + played.limit + played.dead;
   const mark = judge(played, scene, plainly).length > 0 ? WORSE : '';

@@ -7,7 +7,7 @@ import { SCENES } from './scenes/index.ts';
 import { registry } from './subjects.ts';
 
 const SEED = Number(process.env.SEED ?? 1);
-const PAGE = readFileSync('docs/arena.md', 'utf8');
+const PAGE = readFileSync('docs/internals/arena.md', 'utf8');
 
 /** Tests every scene under these headings that is judged. Two files share the headings, because each file is one thread's work. */
 export function testScenes(isHere: (heading: string) => boolean): void {
@@ -16,7 +16,7 @@ export function testScenes(isHere: (heading: string) => boolean): void {
     if (judged.length === 0 || !isHere(heading)) continue;
     describe(heading, () => {
       it.each(judged)(
-        'no healthy tenant is worse off than with the plain client, and docs/arena.md agrees: $name',
+        'no healthy tenant is worse off than with the plain client, and docs/internals/arena.md agrees: $name',
         async (scene) => {
           const { run, baselines, worse } = await compare(scene, SEED, registry);
           expect(worse, `replay: SEED=${SEED} npm run arena -- '${scene.name}'`).toEqual([]);

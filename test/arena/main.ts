@@ -22,7 +22,7 @@ const USAGE = `Usage: npm run arena -- [part of a scene's name …] [options]
   --load             the random worlds with a part of the service that fails, or a service that slows down with load
   --json             a line of JSON for each run
   --list             the names of the scenes
-  --docs             plays all scenes beside two more libraries, and writes the results into docs/arena.md
+  --docs             plays all scenes beside two more libraries, and writes the results into docs/internals/arena.md
   --subject FILE     a module whose default export plays instead of the registry
 SEED=7 npm run arena replays world 7; with a scene's name, that scene with seed 7.`;
 
@@ -45,7 +45,7 @@ export async function main(args: readonly string[], seed: string | undefined): P
   if (help) return print(USAGE, 0);
   if (docs) {
     await renewPage(random ?? 300);
-    return print('docs/arena.md is renewed', 0);
+    return print('docs/internals/arena.md is renewed', 0);
   }
   if (parts[0] === 'resource') return apiMain({ ...options, parts: parts.slice(1) });
   const runs = runsOf(seeds, random, kind).filter(({ scene }) => isNamed(scene, parts));

@@ -58,7 +58,11 @@ function replaceGlobals({ fetch, clock }: Tools): () => void {
   const real = { fetch: globalThis.fetch, setTimeout, clearTimeout };
   const realTimeout = AbortSignal.timeout;
   const virtual = {
-    fetch,
+    // They read a standard `Response`.
+    fetch: async (url: unknown, init?: RequestInit) => {
+      const { status, headers, text } = await fetch(url, init);
+      return new Response(await text(), { status, headers: [...headers] });
+    },
     setTimeout: (fn: () => void, ms = 0) => {
       const cancel = clock.setTimeout(fn, ms);
       return { cancel, unref: () => undefined };

@@ -167,6 +167,7 @@ function ownerIn(body: unknown): string {
 const connectionError = (code: string) =>
   new TypeError('fetch failed', { cause: Object.assign(new Error(code), { code }) });
 
+/** What a client reads of a `Response`, without its stream, which would take a quarter of the arena's time. */
 function responseOf({ status = 200, headers }: Answer, text: string): Response {
-  return new Response(text, { status, headers: { 'content-type': 'application/json', ...headers } });
+  return { status, headers: new Map(Object.entries(headers ?? {})), text: async () => text } as unknown as Response;
 }

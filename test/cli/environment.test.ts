@@ -109,7 +109,7 @@ it('--probe-url sends the token only to an allowed origin, of several hundred od
   await using other = await WatchedServer.start();
   const hosts = { good: new URL(service.url).host, evil: other.host };
   for (const address of oddAddresses(hosts)) {
-    await runCommand(['token', '--probe-url', address], { ...CANARIES, OTR_BASE_URL: service.url });
+    await runCommand(['doctor', '--probe-url', address], { ...CANARIES, OTR_BASE_URL: service.url });
     expect({ address, received: other.received }).toEqual({ address, received: [] });
   }
   const probes = service.calls.filter(({ headers }) => headers.authorization?.startsWith('Bearer '));

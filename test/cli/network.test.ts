@@ -182,7 +182,7 @@ describe('a proxy', () => {
       const { target: _, ...credentials } = beyond(service);
       const probe = ['--probe-url', `${resource.url}/me`, '--allow-origin', resource.url];
       const variables = { ...credentials, HTTPS_PROXY: proxy.url, HTTP_PROXY: proxy.url };
-      expect((await runCommand(['token', ...CA, ...probe], variables)).code).toBe(0);
+      expect((await runCommand(['doctor', ...CA, ...probe], variables)).code).toBe(0);
       expect(resource.calls.map(({ path }) => path)).toEqual(['/me', '/me']);
     });
 

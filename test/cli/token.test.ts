@@ -86,33 +86,6 @@ it.each([
   );
 });
 
-describe('--probe-url', () => {
-  const probe = (...args: string[]) => runCommand(['token', ...args, '--probe-url', `${sandbox.url}/echo`], env);
-
-  it('with --expect-owner accepts a token of that owner, and refuses one of another', async () => {
-    sandbox.seed(2);
-    const good = await probe('--expect-owner', 'owner-001');
-    expect(good).toMatchObject({ code: 0, err: '' });
-    expect(good.out).toMatch(/^resource {6}the resource accepts the token as Bearer \(200; 401 without it\)$/m);
-    sandbox.faults.add({ kind: 'wrong_owner_token', when: { next: 1 } });
-    const bad = await probe('--expect-owner', 'owner-001', '--json');
-    expect(bad).toMatchObject({ code: 1, err: '' });
-    expect(JSON.parse(bad.out).error).toMatchObject({
-      code: 'wrong_owner',
-      message: 'probe: the resource says that the token belongs to another owner',
-      advice: expect.stringContaining('Do not use it'),
-    });
-    expectNoSecrets(bad);
-  });
-
-  it('that cannot be reached, or refuses the token, is a failure with a next step', async () => {
-    sandbox.faults.add({ kind: 'reset', at: 'before_headers', target: { path: 'echo' }, when: { next: 1 } });
-    expect((await probe()).err).toMatch(/probe: failed: ECONNRESET\n.*firewall or proxy/);
-    sandbox.setProfile({ replicationLagMs: 60_000 });
-    expect((await probe()).err).toMatch(/refuses a fresh token as Bearer \(401\)\n.*only after a delay/);
-  });
-});
-
 it('a token lifetime that the service does not state is reported as such', async () => {
   await withService(
     (_, response) => response.end(JSON.stringify({ access_token: 'opaque' })),

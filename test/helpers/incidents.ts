@@ -13,7 +13,7 @@ import { seeded } from './seeded.mjs';
 /** Moments of a scene at which the live view is asked. */
 export type Incident = Scene & { readonly askedAtMs: readonly number[] };
 
-const OWNERS = 3_000;
+const OWNERS = 1_200;
 const owners = (changes = {}) => [{ name: 'tenants', count: OWNERS, everyMs: 10 * SEC, ...changes }];
 
 /** One owner in ten, on the same shard of the service. */
@@ -49,7 +49,7 @@ export const INCIDENTS = {
     minutes: 4,
     tokenLifeS: 100,
     tenants: owners(),
-    rules: () => [during([MIN, 60 * MIN], quota({ perSecond: 10 }))],
+    rules: () => [during([MIN, 60 * MIN], quota({ perSecond: 7 }))],
     askedAtMs: [4 * MIN],
   },
   'one owner in ten is on a shard that answers 503': {

@@ -11,7 +11,7 @@ const FOLDER = join(ROOT, 'docs/examples/recipes');
 
 /** Decorators are TypeScript's alone. */
 const hasJavaScript = ({ page, file }: Example) =>
-  page.startsWith('docs/recipes/') &&
+  /^docs\/(recipes\/|testing\.md)/.test(page) &&
   !page.endsWith('/nestjs.md') &&
   file.includes('/recipes/') &&
   !/\.md-\d/.test(file);

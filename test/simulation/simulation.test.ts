@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { replayCommand, runWorld, runWorlds } from './worlds.ts';
 
 /** How long the random worlds run. */
-const SLICE_SECONDS = Number(process.env.SIMULATION_SECONDS ?? (process.env.CI ? 20 : 2));
+const SLICE_SECONDS = Number(process.env.SIMULATION_SECONDS ?? (process.env.CI ? 10 : 2));
 
 it(`the simulated world keeps every invariant for ${SLICE_SECONDS} s`, {
   timeout: SLICE_SECONDS * 2_000 + 20_000,

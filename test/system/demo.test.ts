@@ -20,14 +20,16 @@ const RESULT: DemoResult = {
   ],
 };
 
+const numberIn = (text = '') => Number(text.replaceAll(',', ''));
+
 describe('demo', () => {
   it('runs against the sandbox, passes all its checks, and exits with 0', async () => {
-    const { code, out, err } = await runCommand(['demo', '--json']);
+    const { code, out, err } = await runCommand(['demo']);
     expect(err).toBe('');
-    const result = JSON.parse(out);
-    expect(result.checks.filter((check: { ok: boolean }) => !check.ok)).toEqual([]);
-    expect(result).toMatchObject({ ok: true, owners: 200, ownersServed: 199, ownersRefused: 1, wrongOwner: 0 });
-    expect(result.tokenRequests).toBeLessThan(result.calls / 20);
+    const ending = out.replaceAll(/\s+/g, ' ');
+    const [, calls, requests] = /([\d,]+) calls for 200 owners needed ([\d,]+) token requests/.exec(ending) ?? [];
+    expect(numberIn(requests)).toBeLessThan(numberIn(calls) / 20);
+    expect(ending).toContain('All checks passed.');
     expect(code).toBe(0);
   });
 
@@ -80,14 +82,8 @@ describe('demo', () => {
     await expect(fetch(url)).rejects.toThrow();
   });
 
-  it('--view cannot be combined with other options', async () => {
-    const { code, err } = await runCommand(['demo', '--view', '--fleet']);
-    expect(code).toBe(2);
-    expect(err).toContain('--view: cannot be combined with other options');
-  });
-
   it('stops when it is interrupted', async () => {
-    const { code } = await runCommand(['demo', '--json'], {}, AbortSignal.abort());
+    const { code } = await runCommand(['demo'], {}, AbortSignal.abort());
     expect(code).toBe(130);
   });
 

@@ -3,7 +3,8 @@ import { isOwnerTokenError } from 'owner-token-registry';
 /** Calls the API with `registry.ownerFetch(accessKey)`, and passes its response on. If there is none, the answer says why. */
 export async function answerOf(call, url, warn) {
   try {
-    const response = await call(url, { signal: AbortSignal.timeout(5_000) });
+    // Longer than the endpoint's `timeoutMs` (10 s), so that a slow token service fails with an error that says so.
+    const response = await call(url, { signal: AbortSignal.timeout(15_000) });
     // A 401 of yours would log your caller out.
     if (response.status === 401) return jsonAnswer(502, { error: 'api_unauthorized' });
     const headers = { 'content-type': response.headers.get('content-type') ?? 'text/plain' };

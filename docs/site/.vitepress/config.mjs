@@ -34,7 +34,7 @@ export default defineConfig({
   themeConfig: {
     search: { provider: 'local', options: { _render: indexed } },
     outline: [2, 3],
-    sidebar: sidebarOf(readFileSync(join(ROOT, 'README.md'), 'utf8')),
+    sidebar: sidebarOf(readFileSync(join(ROOT, 'docs/all-pages.md'), 'utf8')),
     nav: [
       { text: 'Getting started', link: '/getting-started' },
       { text: 'Reference', link: '/api' },
@@ -44,7 +44,7 @@ export default defineConfig({
 });
 
 /** What is for those who work on the library, and would come before Errors and Resilience in the search. */
-const UNINDEXED = /^(?:docs\/)?(?:internals\/|arena\.md|behaviour-board\.md)/;
+const UNINDEXED = /^(?:docs\/)?internals\//;
 
 /** What the search index takes of a page. */
 async function indexed(source, env, markdown) {

@@ -1,37 +1,24 @@
 /** `owner-token-registry demo`: runs the library against a sandbox and draws the result. */
 
-import { EXIT, type Output, readFlags, type Terminal, UsageError } from '../command.ts';
+import { EXIT, type Output, readFlags, type Terminal } from '../command.ts';
 import { ProgressLine } from '../progress-line.ts';
 import { bar, drawResult, thousands, widthsFor } from './picture.ts';
-import { type DemoResult, type Progress, runDemo } from './run.ts';
+import { type Progress, runDemo } from './run.ts';
 
-export const usage = `Usage: owner-token-registry demo [--fleet | --view] [--json]
+export const usage = `Usage: owner-token-registry demo [--view]
 
 Starts a sandbox and obtains tokens for 200 owners over real HTTP, while thousands of calls arrive at once, tokens
 expire and are revoked, and a customer leaves. Draws the result. Exits with 1 if a check fails.
 
-  --fleet  run eight replicas, without sharing and sharing tokens through Redis. Needs a Redis client (npm install redis, or
-           ioredis) and redis-server, which it starts itself unless REDIS_URL names a running one
   --view   run until Ctrl-C, with customers that fail and recover, and show it in the live view: a page in your browser
-  --json   print one JSON object instead of the picture
 `;
 
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
-  const flags = readFlags(args, {
-    json: { type: 'boolean' },
-    fleet: { type: 'boolean' },
-    view: { type: 'boolean' },
-  });
-  if (flags.view && (flags.fleet || flags.json)) throw new UsageError('--view: cannot be combined with other options');
-  if (flags.view) return (await import('./view.ts')).runViewDemo(terminal);
-  if (flags.fleet) return (await import('./fleet.ts')).runFleetDemo(terminal, flags.json ?? false);
-  const progress = flags.json ? { report: () => {}, end: () => {} } : showProgress(terminal.out);
+  const { view } = readFlags(args, { view: { type: 'boolean' } });
+  if (view) return (await import('./view.ts')).runViewDemo(terminal);
+  const progress = showProgress(terminal.out);
   const result = await runDemo(progress.report, terminal.signal).finally(progress.end);
-  terminal.out.write(
-    flags.json
-      ? `${JSON.stringify(summaryOf(result))}\n`
-      : `\n${drawResult(result, widthsFor(terminal.out.columns))}\n\n${nextStep(terminal)}\n`,
-  );
+  terminal.out.write(`\n${drawResult(result, widthsFor(terminal.out.columns))}\n\n${nextStep(terminal)}\n`);
   return result.checks.every(({ ok }) => ok) ? EXIT.ok : EXIT.failed;
 }
 
@@ -50,20 +37,4 @@ function showProgress(out: Output): { report: Progress; end: () => void } {
     line.write(out.isTTY ? drawn : `${name} ...`, isNew);
   };
   return { report, end: () => line.clear() };
-}
-
-/** The result as JSON, with the waiting times reduced to percentiles. */
-function summaryOf({ waitsMs, ownerStates, ...result }: DemoResult): object {
-  const sorted = [...waitsMs].sort((a, b) => a - b);
-  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
-  const count = (state: string) => ownerStates.filter((each) => each === state).length;
-  return {
-    ok: result.checks.every(({ ok }) => ok),
-    ...result,
-    calls: result.phases.reduce((sum, phase) => sum + phase.calls, 0),
-    tokenRequests: result.phases.reduce((sum, phase) => sum + phase.tokenRequests, 0),
-    waitMs: { p50: at(0.5), p99: at(0.99), max: at(1) },
-    ownersServed: count('served'),
-    ownersRefused: count('refused'),
-  };
 }

@@ -72,7 +72,7 @@ function drawOwners({ ownerStates, wrongOwner }: DemoResult, { line, ownersARow 
   return [wrapped(legend, line), ...rows].join('\n');
 }
 
-export function drawChecks(checks: readonly Check[], { line }: Widths): string {
+function drawChecks(checks: readonly Check[], { line }: Widths): string {
   const rows = checks.map(({ name, ok, found }) => wrapped(`  ${ok ? '✓' : '✗'} ${name}: ${found}`, line, '    '));
   return ['Checks, against what the service counted', ...rows].join('\n');
 }

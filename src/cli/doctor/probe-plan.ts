@@ -1,7 +1,7 @@
-/** The flags with which `token` and `doctor` try a token on a resource. */
+/** The flags with which `doctor` tries a token on a resource. */
 
 import { originOf, parseUrl } from '../../parse-url.ts';
-import { UsageError } from '../command.ts';
+import { type FlagValues, UsageError } from '../command.ts';
 import { type Credentials, isLoopback } from '../environment.ts';
 
 export const PROBE_FLAGS = {
@@ -23,14 +23,8 @@ export interface ProbePlan {
   readonly expectedOwner: string | undefined;
 }
 
-interface GivenFlags {
-  readonly 'probe-url'?: string | undefined;
-  readonly 'allow-origin'?: string[] | undefined;
-  readonly 'expect-owner'?: string | undefined;
-}
-
 /** Reads the flags, and checks that the token may be sent to the resource. Errors never quote its URL. */
-export function readProbe(flags: GivenFlags, { baseUrl }: Credentials, allowInsecureHttp: boolean) {
+export function readProbe(flags: FlagValues<typeof PROBE_FLAGS>, { baseUrl }: Credentials, allowInsecureHttp: boolean) {
   const { 'probe-url': given, 'expect-owner': expectedOwner, 'allow-origin': allowed = [] } = flags;
   const origins = [baseUrl.origin, ...allowed.map(allowedOrigin)];
   if (given === undefined) {

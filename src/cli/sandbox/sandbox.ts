@@ -8,7 +8,7 @@ import { type Sandbox, type SandboxOptions, SCENARIOS, type ScenarioName } from 
 import { EXIT, type Output, readFlags, type Terminal, UsageError } from '../command.ts';
 import { exitCodeOf, judge } from './judge.ts';
 import { bannerOf, credentialsOf, portalLinkOf, requestLine, verdictLines } from './output.ts';
-import { checkReports, type Judged, writeReports } from './report.ts';
+import { type Judged, writeReport } from './report.ts';
 import { DEFAULT_PORTS, OPTION_FLAGS, openSandbox } from './start.ts';
 
 const NAMES = SCENARIOS.map(({ name }) => name);
@@ -38,7 +38,7 @@ Judge an integration, for CI in any language:
   --exit-code          with --scenario: wait for the first token request, run the scenario, judge the integration, and exit
                        with 0 if it passed, 1 if it failed, 3 if it was not tested. Changes two defaults: tokens live for
                        20 s, and there are as many owners as the scenario needs
-  --report F           with --exit-code: write the verdicts to a file, JUnit (.xml) or a page (.html); repeatable
+  --report F           with --exit-code: write the verdicts to a file, as JUnit XML
 `;
 
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {
@@ -46,7 +46,7 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
     ...OPTION_FLAGS,
     scenario: { type: 'string' },
     'exit-code': { type: 'boolean' },
-    report: { type: 'string', multiple: true },
+    report: { type: 'string' },
     open: { type: 'boolean' },
     verbose: { type: 'boolean' },
     json: { type: 'boolean' },
@@ -56,9 +56,10 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   const isJudged = flags['exit-code'] ?? false;
   const scenarios = scenariosOf(flags.scenario, isJudged);
   if (isJudged && scenarios.length === 0) throw new UsageError('--exit-code: requires --scenario');
-  const reports = flags.report ?? [];
-  if (reports.length > 0 && !isJudged) throw new UsageError('--report: requires --exit-code');
-  checkReports(reports);
+  const { report: reportFile } = flags;
+  if (reportFile !== undefined && !isJudged) throw new UsageError('--report: requires --exit-code');
+  // Whether it can be written is known before the scenarios take their time.
+  if (reportFile !== undefined) writeReport(reportFile, []);
   const folder = flags['secrets-folder'] ?? mkdtempSync(join(tmpdir(), 'owner-token-registry-'));
   let requests: NodeJS.Timeout | undefined;
   try {
@@ -74,7 +75,7 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
         else log.write(verdictLines({ scenario, verdict }));
       };
       const judged = await judge(sandbox, scenarios, terminal, report);
-      writeReports(reports, judged);
+      if (reportFile !== undefined) writeReport(reportFile, judged);
       return exitCodeOf(judged);
     }
     for (const name of scenarios) sandbox.runScenario(name);

@@ -8,7 +8,7 @@
  *   npm run bench -- board --scenes cold-300,hang-first      these scenes
  *   npm run bench -- board --json                            prints the results as JSON instead
  *   npm run bench -- board --docs                            also stores the run in place of the last one, and renews
- *                                                            docs/behaviour-board.md and the README's table from it;
+ *                                                            docs/internals/behaviour-board.md and the README's table from it;
  *                                                            refuses to if other processes used the CPU
  */
 

@@ -39,14 +39,14 @@ export function partsOf(run) {
   const played = scenes.filter(({ id }) => run.outcomes[id]);
   const inReadme = played.filter(({ id }) => SCENES_IN_README.includes(id));
   return {
-    'docs/behaviour-board.md': {
+    'docs/internals/behaviour-board.md': {
       run: conditionsOf(run),
       matrix: matrix(run, { players, rows: played, page: '' }),
       scenes: played.map((scene) => sectionOf(scene, run.outcomes[scene.id])).join('\n\n'),
     },
     'README.md': {
-      'board-run': `${played.length} scenes, ${run.startedAt.slice(0, 10)}; [figures, versions and load](docs/behaviour-board.md):`,
-      board: matrix(run, { players: shown(IN_README), rows: inReadme, page: 'docs/behaviour-board.md' }),
+      'board-run': `${played.length} scenes, ${run.startedAt.slice(0, 10)}; [figures, versions and load](docs/internals/behaviour-board.md):`,
+      board: matrix(run, { players: shown(IN_README), rows: inReadme, page: 'docs/internals/behaviour-board.md' }),
     },
   };
 }

@@ -2,7 +2,7 @@
  * Whether the registry harms anybody while a part of the service fails, or while the service slows down under load: each scene
  * over real HTTP, with every service in a process of its own. Beside it, in the same process and at the same time, plays a client
  * of a few lines: 32 requests at once, a map of tokens, and nothing else. Takes three minutes; `--docs` also stores the run, and
- * renews docs/arena.md.
+ * renews docs/internals/arena.md.
  *
  * "Healthy" are the owners whose service works. Requests count as the registry and that client send them.
  */

@@ -13,7 +13,6 @@ import { Owners } from './owners.tsx';
 import { Say } from './parts.tsx';
 import { ResponseShape } from './response-shape.tsx';
 import { Scenarios } from './scenarios.tsx';
-import { Shortcuts } from './shortcuts.tsx';
 
 type Screen = ComponentType<{ model: Model }>;
 
@@ -62,7 +61,6 @@ export function App({ connection }: { connection: PortalConnection }) {
           {model ? <Screen model={model} /> : <p>{problem ?? (status === 'lost' ? STATUS_WORDS.lost : 'Loading…')}</p>}
         </main>
         {model && <ClockPanel model={model} />}
-        <Shortcuts />
       </Say.Provider>
     </ConnectionContext.Provider>
   );

@@ -13,7 +13,7 @@ export interface Figure {
   readonly hint: string;
 }
 
-export interface Facts {
+export interface HeadlineFacts {
   readonly figures: FiguresView;
   readonly seconds: Seconds;
   /** Whether a fault rule is in force. */
@@ -42,7 +42,7 @@ function outcomesOf(seconds: Seconds, fromMs: number, toMs: number) {
 }
 
 /** Rate, success, owners covered and waste. In an outage none of them looks calm. */
-export function headlineOf(facts: Facts): Record<'rate' | 'success' | 'covered' | 'wasted', Figure> {
+export function headlineOf(facts: HeadlineFacts): Record<'rate' | 'success' | 'covered' | 'wasted', Figure> {
   const { figures, seconds, faulty, frozen, windowMs, nowMs } = facts;
   // Whole seconds only, so that a steady rate is shown as one.
   const toMs = Math.floor((nowMs - LAG_MS) / 1000) * 1000;

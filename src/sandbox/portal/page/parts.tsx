@@ -88,12 +88,7 @@ export function Search({ label, text }: { label: string; text: string }) {
   return (
     <label class="inline">
       <span>{label}</span>
-      <input
-        type="search"
-        data-search="true"
-        value={text}
-        onInput={(event) => setParams({ search: event.currentTarget.value })}
-      />
+      <input type="search" value={text} onInput={(event) => setParams({ search: event.currentTarget.value })} />
     </label>
   );
 }

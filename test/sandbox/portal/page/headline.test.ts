@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { Second } from '../../../../src/page-engine/data.ts';
-import { type Facts, headlineOf } from '../../../../src/sandbox/portal/page/headline.ts';
+import { type HeadlineFacts, headlineOf } from '../../../../src/sandbox/portal/page/headline.ts';
 
 const NOW_MS = 1_700_000_000_000;
 
 /** Seconds by how long ago they began, in whole seconds before `NOW_MS`. */
-const secondsOf = (counts: Readonly<Record<number, number[]>>): Facts['seconds'] =>
+const secondsOf = (counts: Readonly<Record<number, number[]>>): HeadlineFacts['seconds'] =>
   new Map(
     Object.entries(counts).map(([ago, own]) => {
       const second = NOW_MS / 1000 - Number(ago);
@@ -18,7 +18,10 @@ const steady = (count: number[], from = 0, to = 70) =>
 
 const figures = { total: 0, tokenRequests: 900, wasted: 0, inFlight: 2, owners: 8, ownersAsked: 8, ownersCovered: 8 };
 
-const headline = (facts: Partial<Omit<Facts, 'figures'>> = {}, changed: Partial<Facts['figures']> = {}) =>
+const headline = (
+  facts: Partial<Omit<HeadlineFacts, 'figures'>> = {},
+  changed: Partial<HeadlineFacts['figures']> = {},
+) =>
   headlineOf({
     figures: { ...figures, ...changed },
     seconds: new Map(),
