@@ -125,11 +125,6 @@ export class Tokens {
     return revoked;
   }
 
-  /** All unexpired tokens, oldest first. */
-  *entries(nowMs: number): Iterable<[value: string, token: IssuedToken]> {
-    for (const entry of this.#byValue) if (nowMs < entry[1].expiresAtMs) yield entry;
-  }
-
   /** The tokens whose lifetime ends after a time, oldest first. */
   *endingAfter(fromMs: number): Iterable<IssuedToken> {
     for (const token of this.#byValue.values()) if (token.expiresAtMs > fromMs) yield token;

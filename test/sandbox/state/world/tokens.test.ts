@@ -20,8 +20,8 @@ describe('tokens', () => {
     const values = Array.from({ length: 100_001 }, () => tokens.issue(first, 0, OPTIONS).value);
     expect(tokens.find(values.at(-1) ?? '')).toBeDefined();
     expect(tokens.find(values[0] ?? '')).toBeUndefined();
-    expect([...tokens.entries(0)].length).toBeLessThanOrEqual(100_000);
-    expect([...tokens.entries(0)].length).toBeGreaterThanOrEqual(90_000);
+    expect([...tokens.endingAfter(0)].length).toBeLessThanOrEqual(100_000);
+    expect([...tokens.endingAfter(0)].length).toBeGreaterThanOrEqual(90_000);
     expect(new Set(values).size).toBe(values.length);
   });
 
@@ -30,7 +30,7 @@ describe('tokens', () => {
     const { token } = tokens.issue(first, 0, { ...OPTIONS, replicationLagMs: 100 });
     const states = [0, 99, 100, 999, 1000, 1001].map((nowMs) => tokens.stateOf(token, nowMs));
     expect(states).toEqual(['lagging', 'lagging', 'live', 'live', 'expired', 'expired']);
-    expect([999, 1000].map((nowMs) => [...tokens.entries(nowMs)].length)).toEqual([1, 0]);
+    expect([999, 1000].map((nowMs) => [...tokens.endingAfter(nowMs)].length)).toEqual([1, 0]);
   });
 
   it('cover their owner while a newer one was lost, until they end or are revoked', () => {
