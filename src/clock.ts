@@ -120,15 +120,12 @@ export class Time {
     const byMonotonicMs = readMs + this.#monotonicOffsetMs;
     const timelineMs = Math.max(byWallMs, byMonotonicMs);
     const offsetMs = Math.floor(Math.min(byWallMs, byMonotonicMs) - wallMs);
-    return { wallMs, monotonicMs: this.#neverBack(readMs, wallMs), timelineMs, offsetMs };
-  }
-
-  /** While a monotonic clock that has gone back lags, it advances with the wall clock, because pauses and waits must end. */
-  #neverBack(readMs: number, wallMs: number): number {
+    // While a monotonic clock that has gone back lags, it advances with the wall clock, because pauses and waits must end.
     const passedMs = Math.max(0, wallMs - this.#wallMs);
+    const monotonicMs = readMs < this.#monotonicMs ? this.#monotonicMs + passedMs : readMs;
     this.#wallMs = wallMs;
-    this.#monotonicMs = readMs < this.#monotonicMs ? this.#monotonicMs + passedMs : readMs;
-    return this.#monotonicMs;
+    this.#monotonicMs = monotonicMs;
+    return { wallMs, monotonicMs, timelineMs, offsetMs };
   }
 
   /**

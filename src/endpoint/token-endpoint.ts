@@ -52,6 +52,8 @@ export class TokenEndpoint implements TokenSource {
   /** Where the last request went, kept because parsing a URL is slow. */
   #target: Target;
   readonly #batch = new ResultBatch();
+  /** The request for {@link PLACEHOLDERS}, kept because equal values give equal requests. */
+  #shape: { readonly url: string; readonly headers: string; readonly body: string } | undefined;
   /** The `Date` of the last response, and its time: all responses of one second have the same. */
   #date: string | undefined;
   #dateMs: number | undefined;
@@ -117,20 +119,18 @@ export class TokenEndpoint implements TokenSource {
    * only whether the secret changed. Still, derive shared names from it with a keyed hash.
    */
   async identity(): Promise<string> {
-    const { baseUrl, clientId, clientSecret } = this.#options;
-    const deadline = new Deadline(this.#clock, this.timeoutMs, undefined);
-    try {
-      const secret = typeof clientSecret === 'string' ? clientSecret : await this.#readSecret(clientSecret, deadline);
+    const { baseUrl, clientId, clientSecret: given } = this.#options;
+    const secret = typeof given === 'string' ? given : await this.#readSecretInTime(given);
+    if (!this.#shape) {
       const { path, headers, body } = this.#build(PLACEHOLDERS);
-      const url = targetBelow(baseUrl, path).url.href;
-      const parts = [url, clientId, secret, JSON.stringify(headers), body];
-      const hash = process.getBuiltinModule('node:crypto').createHash('sha256');
-      // The length prefixes make the concatenation unambiguous.
-      for (const part of parts) hash.update(`${Buffer.byteLength(part)}:`).update(part);
-      return hash.digest('base64url');
-    } finally {
-      deadline.cancel();
+      this.#shape = { url: targetBelow(baseUrl, path).url.href, headers: JSON.stringify(headers), body };
     }
+    const { url, headers, body } = this.#shape;
+    const parts = [url, clientId, secret, headers, body];
+    const hash = process.getBuiltinModule('node:crypto').createHash('sha256');
+    // The length prefixes make the concatenation unambiguous.
+    for (const part of parts) hash.update(`${Buffer.byteLength(part)}:`).update(part);
+    return hash.digest('base64url');
   }
 
   /** Closes the idle connections of its own agent. The endpoint can still be used afterwards. */
@@ -142,6 +142,15 @@ export class TokenEndpoint implements TokenSource {
   #closeIdle(sockets: readonly Socket[]): void {
     const idle = idleSockets(this.#ownAgent as http.Agent);
     for (const socket of idle.filter((each) => sockets.includes(each))) socket.destroy();
+  }
+
+  async #readSecretInTime(given: () => string | Promise<string>): Promise<string> {
+    const deadline = new Deadline(this.#clock, this.timeoutMs, undefined);
+    try {
+      return await this.#readSecret(given, deadline);
+    } finally {
+      deadline.cancel();
+    }
   }
 
   async #readSecret(given: () => string | Promise<string>, deadline: Deadline): Promise<string> {

@@ -118,6 +118,11 @@ const unusable = (problem: LifetimeProblem) => ({
 const MARGIN_SHARE = 0.05;
 const MAX_MARGIN_MS = 10_000;
 
+/** When a registry stops serving a token: its end, less the margin. */
+export function endOf(requestedAtMs: number, lifetimeMs: number): number {
+  return requestedAtMs + lifetimeMs - Math.min(lifetimeMs * MARGIN_SHARE, MAX_MARGIN_MS);
+}
+
 /** The lifetime whose end, less the margin, comes after this many milliseconds. */
 export function lifetimeUntil(endMs: number): number {
   return Math.min(endMs / (1 - MARGIN_SHARE), endMs + MAX_MARGIN_MS);
@@ -139,7 +144,7 @@ export function planLife(life: {
   const { requestedAtMs, lifetimeMs, refreshAfterMs = Infinity, refreshWindow } = life;
   const [opens, closes] = refreshWindow;
   const share = opens + (closes - opens) * life.random();
-  const expiresAtMs = requestedAtMs + lifetimeMs - Math.min(lifetimeMs * MARGIN_SHARE, MAX_MARGIN_MS);
+  const expiresAtMs = endOf(requestedAtMs, lifetimeMs);
   // The lifetime whose window closes at the hint, if that is shorter.
   const hintedMs = Math.min(lifetimeMs, refreshAfterMs / closes);
   return { refreshAtMs: Math.min(requestedAtMs + hintedMs * share, expiresAtMs), expiresAtMs };

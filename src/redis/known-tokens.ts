@@ -85,7 +85,8 @@ export class KnownTokens {
 
   /**
    * Notes what a replica reported. Returns whether that is new: anyone with access to the same Redis can replay a report, and a
-   * forgetting from before this replica met the owner changes nothing here.
+   * forgetting from before this replica met the owner changes nothing here. The first report of a rejection takes the token out of
+   * the record, so nobody reports it again, unless a backup brings it back; then this replica does not share it.
    */
   hear(news: News, name: string, generation: number): boolean {
     const known = this.#known.get(name);

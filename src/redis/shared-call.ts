@@ -78,6 +78,8 @@ export class SharedCall {
   readonly #name: string;
   readonly #accessKey: string;
   readonly #request: TokenRequest;
+  /** The request's, which is created when it is first read. */
+  readonly #signal: AbortSignal;
   readonly #watch: Watch;
   readonly #startedMs: number;
   /** No token of this or an earlier generation is wanted. */
@@ -99,7 +101,8 @@ export class SharedCall {
     this.#name = name;
     this.#accessKey = accessKey;
     this.#request = request;
-    this.#watch = deps.wakeups.watch(name, request.signal);
+    this.#signal = request.signal;
+    this.#watch = deps.wakeups.watch(name, this.#signal);
     this.#startedMs = deps.clock.monotonic();
     this.#heardMs = this.#startedMs;
     deps.known.meet(name, accessKey, deps.link.time.onServer(this.#startedMs));
@@ -113,7 +116,7 @@ export class SharedCall {
       if (this.#watch.ready) await this.#watch.ready;
       if (!mayShare) return await this.#send();
       for (;;) {
-        this.#request.signal.throwIfAborted();
+        this.#signal.throwIfAborted();
         const issued = await this.#read();
         if (issued) return issued;
       }
@@ -126,14 +129,14 @@ export class SharedCall {
 
   /** Returns undefined if the record must be read again. */
   async #read(): Promise<IssuedToken | undefined> {
-    const { clock, counts, sealer, pacer, leaseMs } = this.#deps;
+    const { clock, link, counts, sealer, pacer, leaseMs } = this.#deps;
     const [readAtMs, askedAtMs] = [clock.monotonic(), clock.now()];
     // A follower joins the line only once nobody holds the lease.
     if (this.#followed === 0) this.#permit ??= pacer?.enter();
     const mayLead = pacer === undefined || this.#permit?.isGranted === true;
     const [what, now, first = '', second = ''] = (await this.#acquire(mayLead ? leaseMs : 0)) ?? [];
     if (what !== undefined) {
-      this.#heardMs = clock.monotonic();
+      this.#heardMs = link.heardAtMs;
       this.#deps.stoppedAtMs = undefined;
     }
     switch (what) {
@@ -238,7 +241,7 @@ export class SharedCall {
   /** Undefined if the call ends without it. */
   async #othersToken(): Promise<IssuedToken | undefined> {
     const { clock } = this.#deps;
-    while (!this.#hasEnded && !this.#request.signal.aborted) {
+    while (!this.#hasEnded && !this.#signal.aborted) {
       const [readAtMs, askedAtMs] = [clock.monotonic(), clock.now()];
       const [what, now, generation, sealed = ''] = (await this.#acquire(0)) ?? [];
       const isToken = what === 'token' && !this.#hasEnded;
@@ -275,7 +278,7 @@ export class SharedCall {
       return issued;
     } catch (thrown) {
       // A closing registry concerns no other replica.
-      const context = lease && !this.#request.signal.aborted && sealContext('failure', name, lease.generation);
+      const context = lease && !this.#signal.aborted && sealContext('failure', name, lease.generation);
       // Without a lease too: the acquire may have taken effect although its reply was lost.
       const isOverdue = clock.monotonic() - sentAtMs >= leaseMs;
       void link.run(this.#release(context ? sealFailure(sealer, context, thrown, isOverdue) : ''));
@@ -294,7 +297,7 @@ export class SharedCall {
    */
   async #prepareToSend(canRead = false): Promise<void> {
     const { pacer, clock } = this.#deps;
-    const { signal, timeoutMs = DEFAULT_TIMEOUT_MS } = this.#request;
+    const { timeoutMs = DEFAULT_TIMEOUT_MS } = this.#request;
     this.#permit ??= pacer?.enter();
     while (this.#permit && !this.#permit.isGranted) {
       const nowMs = clock.monotonic();
@@ -303,7 +306,7 @@ export class SharedCall {
       this.#request.yieldPlace?.();
       this.#permit.onGrant = this.#watch.wake;
       await this.#watch.next(leftMs, nowMs);
-      signal.throwIfAborted();
+      this.#signal.throwIfAborted();
       if (canRead && !this.#permit.isGranted) return;
     }
   }

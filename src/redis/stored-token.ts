@@ -7,7 +7,7 @@
  */
 
 import { jwtTimes } from '../expiry/jwt-times.ts';
-import { planLife } from '../expiry/lifetime.ts';
+import { endOf } from '../expiry/lifetime.ts';
 import type { IssuedToken, TokenRequest } from '../token-source.ts';
 import type { Sealer } from './sealing.ts';
 
@@ -49,7 +49,7 @@ export function sealToken(
     }
     const response = Object.fromEntries(others);
     const wire: WireToken = { token, tokenType, serviceTimeMs, response, own, requestedAtUs, lifetimeMs };
-    const usableUntilUs = Math.floor(serverUs + (expiresAtMs(0, lifetimeMs) - lastMsOf(lifetimeMs)) * 1000);
+    const usableUntilUs = Math.floor(serverUs + (endOf(0, lifetimeMs) - lastMsOf(lifetimeMs)) * 1000);
     const sealed = sealer.seal(wire, context);
     return sealed && { sealed, usableUntilUs };
   } catch {
@@ -92,7 +92,7 @@ export function issuedTokenFrom(
     issued = issuedAt(sealedEndMs - ownMs);
     ownMs = lifetimeOf(issued);
   }
-  const endsAtMs = expiresAtMs(issued.requestedAtMs, ownMs);
+  const endsAtMs = endOf(issued.requestedAtMs, ownMs);
   // Also false for NaN, where this policy has no end and the sealed token has one.
   if (!(endsAtMs <= sealedEndMs && endsAtMs > nowMs + lastMsOf(lifetimeMs))) return undefined;
   // Without the service's time, a registry refuses a JWT past its `exp`, unless its policy keeps tokens until they are rejected.
@@ -100,7 +100,3 @@ export function issuedTokenFrom(
   const statedEndMs = isUnbound ? undefined : jwtTimes(shared.token)?.expiresAtMs;
   return statedEndMs !== undefined && statedEndMs <= nowMs ? undefined : issued;
 }
-
-/** When a registry stops serving a token: its end, less the margin. */
-export const expiresAtMs = (requestedAtMs: number, lifetimeMs: number): number =>
-  planLife({ requestedAtMs, lifetimeMs, refreshWindow: [1, 1], random: () => 0 }).expiresAtMs;

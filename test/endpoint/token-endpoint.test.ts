@@ -289,6 +289,20 @@ it('identity differs for requests of different shapes, and is the same for equal
   expect(await endpoint({ tokenRequest: formRequest({ path: '/auth/v1/token' }) }).identity()).toBe(all[3]);
 });
 
+it('identity follows a rotated secret, and builds the request for placeholders once', async () => {
+  const secrets = ['the-secret', 'rotated', 'the-secret'];
+  const seen: unknown[] = [];
+  const tokenRequest: TokenRequestShape = (credentials) => {
+    seen.push(credentials);
+    return jsonRequest()(credentials);
+  };
+  const rotating = endpoint({ clientSecret: () => secrets.shift() ?? '', tokenRequest });
+  const [before, after, again] = [await rotating.identity(), await rotating.identity(), await rotating.identity()];
+  expect([before, again]).toEqual([await endpoint().identity(), before]);
+  expect(after).not.toBe(before);
+  expect(seen).toHaveLength(1);
+});
+
 it('identity shows tokenRequest placeholders only, and fails as it does', async () => {
   const seen: unknown[] = [];
   const tokenRequest: TokenRequestShape = (credentials) => {

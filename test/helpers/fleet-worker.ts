@@ -77,6 +77,10 @@ export interface ReplicaCommands {
   /** Rejects the cached token and gets a new one. */
   replace(accessKey: string): Promise<Outcome>;
   forget(accessKey: string): Promise<boolean>;
+  /** Begins to note when the cached token is dropped or replaced; makes a call now and then meanwhile. */
+  watch(accessKey: string): Promise<void>;
+  /** When that was in the last of this process's replicas, by the clock of the machine. */
+  droppedAt(accessKey: string): Promise<number>;
   /** Gets tokens for `perSecond` new owners a second, for `ms` milliseconds. */
   load(prefix: string, perSecond: number, ms: number): Promise<Outcome[]>;
   /** The mean CPU time of a cache hit in nanoseconds, over `count` hits: other processes take their part of any other time. */
@@ -155,6 +159,7 @@ class Replica implements ReplicaCommands {
   #shared: SharedTokens | undefined;
   #close: () => unknown = () => {};
   readonly #delay = monitorEventLoopDelay();
+  readonly #dropped = new Map<string, Promise<number>>();
   #others: Replica[] = [];
 
   async start({ copies = 1, ...options }: ReplicaOptions): Promise<void> {
@@ -239,6 +244,24 @@ class Replica implements ReplicaCommands {
 
   async forget(accessKey: string): Promise<boolean> {
     return this.#registry.forget(accessKey);
+  }
+
+  async watch(accessKey: string): Promise<void> {
+    const held = this.#registry.peek(accessKey)?.value;
+    const dropped = async () => {
+      for (let round = 1; this.#registry.peek(accessKey)?.value === held; round++) {
+        if (round % 100 === 0) void this.#get(accessKey);
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+      return Date.now();
+    };
+    this.#dropped.set(accessKey, dropped());
+    await Promise.all(this.#others.map((other) => other.watch(accessKey)));
+  }
+
+  async droppedAt(accessKey: string): Promise<number> {
+    const others = this.#others.map((other) => other.droppedAt(accessKey));
+    return Math.max((await this.#dropped.get(accessKey)) ?? Number.NaN, ...(await Promise.all(others)));
   }
 
   async load(prefix: string, perSecond: number, ms: number): Promise<Outcome[]> {

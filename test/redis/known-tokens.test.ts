@@ -1,5 +1,8 @@
 import { expect, it } from 'vitest';
 import { KnownTokens } from '../../src/redis/known-tokens.ts';
+import type { AccessToken } from '../../src/token.ts';
+import type { TokenRequest } from '../../src/token-source.ts';
+import { requestOf } from '../helpers/model-fleet.ts';
 
 const KEPT = 32_000;
 
@@ -23,4 +26,30 @@ it('ten thousand owners are remembered in any case', () => {
   const left = Array.from({ length: 20_000 }, (_, owner) => known.get(`${owner}`)).filter(Boolean);
   expect(left.length).toBeGreaterThanOrEqual(10_000 - 2);
   expect(left.length).toBeLessThanOrEqual(10_000);
+});
+
+it('a report counts once, and only for an owner that is known', () => {
+  const known = new KnownTokens();
+  expect(known.hear('rejected', 'owner', 5)).toBe(false);
+  // Met after an earlier report, which it has missed: the same one still counts.
+  known.meet('owner', 'owner');
+  expect([5, 5, 4, 6].map((generation) => known.hear('rejected', 'owner', generation))).toEqual([
+    true,
+    false,
+    false,
+    true,
+  ]);
+  expect([5, 5, 6].map((generation) => known.hear('recovered', 'owner', generation))).toEqual([true, false, true]);
+});
+
+it('what was requested before a forgetting is not wanted, nor is the token that is to be replaced', () => {
+  const known = new KnownTokens();
+  const avoided = (request: Partial<TokenRequest> = {}) => known.avoid('owner', requestOf(request));
+  known.meet('owner', 'owner', 10);
+  // From before this replica met the owner.
+  expect(known.hear('forgotten', 'owner', 10)).toBe(false);
+  expect(known.remember('owner', 'owner', 'token', 12)).toBe(false);
+  expect([avoided(), avoided({ reason: 'refresh', held: { value: 'token' } as AccessToken })]).toEqual([11, 12]);
+  expect(known.hear('forgotten', 'owner', 13)).toBe(true);
+  expect([avoided(), known.remember('owner', 'owner', 'late', 13)]).toEqual([13, true]);
 });

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { assessLifetime, type ExpiryPolicy } from '../../src/expiry/lifetime.ts';
+import { assessLifetime, type ExpiryPolicy, endOf } from '../../src/expiry/lifetime.ts';
 import { expiresIn, firstKnown, fixedLifetime, jwtExp } from '../../src/expiry/policies.ts';
-import { expiresAtMs, issuedTokenFrom, type SharedToken } from '../../src/redis/stored-token.ts';
+import { issuedTokenFrom, type SharedToken } from '../../src/redis/stored-token.ts';
 import type { IssuedToken } from '../../src/token-source.ts';
 import { jwt } from '../helpers/jwt.ts';
 
@@ -71,7 +71,7 @@ it('a shared token never outlives what its leader sealed, whatever the policy, t
       const askedAtMs = NOW + ageMs + skewMin * 60_000;
       const adopted = issuedTokenFrom(sealed, { ageMs, askedAtMs, nowMs: askedAtMs }, (of) => life(mine, of));
       if (!adopted) return true;
-      const ends = expiresAtMs(adopted.requestedAtMs ?? Number.NaN, life(mine, adopted));
+      const ends = endOf(adopted.requestedAtMs ?? Number.NaN, life(mine, adopted));
       return ends <= askedAtMs - ageMs + sealed.lifetimeMs && ends > askedAtMs && adopted.token === token;
     }),
   );

@@ -15,6 +15,7 @@ import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { fromIoredis, fromNodeRedis, type RedisPort, SharedTokens } from '../../src/redis/index.ts';
 import { Names, namingKeyFrom } from '../../src/redis/sealing.ts';
 import { AccessToken } from '../../src/token.ts';
+import { denied, documentedRights, USER } from '../helpers/documented-rights.ts';
 import { FleetSource, requestOf, SEALING_KEY } from '../helpers/model-fleet.ts';
 import { freePort, isBefore7, noRedis, startRedis, startRedisCluster } from '../helpers/redis-server.ts';
 import { TcpProxy } from '../helpers/tcp-proxy.ts';
@@ -24,27 +25,8 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** The rights that the fleet page names for a topology. */
-function documentedRights(topology: string): string[] {
-  const page = readFileSync('docs/fleet-setup.md', 'utf8');
-  const [, line = ''] = /^ACL SETUSER otr (.*)$/m.exec(page) ?? [];
-  const [row = ''] = new RegExp(`^- ${topology}: [^]*?(?=\\n- |\\n\\n)`, 'm').exec(page) ?? [];
-  // Redis 6.2 has no sharded channels.
-  const rights = [...row.matchAll(/[+&][\w|:*-]+/g)].map(([right]) => right);
-  const known = rights.filter((right) => !isBefore7 || !/^\+(s(un)?subscribe|spublish)$/.test(right));
-  return ['otr', 'reset', ...line.split(' '), ...known];
-}
-
-const USER = { username: 'otr', password: 'password' };
 const sharedOver = (source: FleetSource, redis: RedisPort) =>
   new SharedTokens({ source, redis, sealingKeys: [SEALING_KEY], redisTimeoutMs: 2_000, requestsPerSecond: 500 });
-
-/** The commands that the server denied, except the client's name, which clients send where they may. */
-async function denied(node: Redis): Promise<string[]> {
-  const log = (await node.call('ACL', 'LOG')) as unknown[][];
-  const commands = log.map((entry) => `${entry[entry.indexOf('object') + 1]}`);
-  return commands.filter((command) => command !== (isBefore7 ? 'client' : 'client|setinfo'));
-}
 
 /** All that replicas do for these owners: lead, follow, be woken, reject, fail, keep to a quota, leave. */
 async function exercise(ports: readonly [RedisPort, RedisPort], owners: string[]): Promise<SharedTokens[]> {

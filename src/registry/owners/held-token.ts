@@ -20,7 +20,7 @@ const MIN_CLOCK_DIFFERENCE_MS = 30_000;
 /** A re-issued token with less than this share of its life left is not refreshed again. */
 const MIN_REST_SHARE = 0.05;
 
-/** A validated token, and the time from which its lifetime counts. */
+/** An issued token, and the time from which its lifetime counts. */
 export type DatedToken = IssuedToken & { readonly requestedAtMs: number };
 
 type Plan = Pick<AccessToken, 'refreshAtMs' | 'expiresAtMs'>;
@@ -37,7 +37,11 @@ export function heldFrom(
   returned: IssuedToken,
   now: Instant,
 ): HeldToken {
-  const issued = dateIssued(returned, sent, now);
+  const read = readIssued(returned);
+  if (read.token === undefined) {
+    throw new OwnerTokenError('invalid_response', `the token source returned no usable token: ${read.problem}`);
+  }
+  const issued = dateIssued(read, sent, now);
   if (!isRegistered(issued.tokenType)) diagnostics.emit('scheme.unknown', () => ({ owner: slot.owner }));
   const { serviceTimeMs = now.wallMs, requestedAtMs } = issued;
   // The service answered between the two times.
@@ -56,17 +60,11 @@ export function lifeIn({ expiry }: RegistrySettings, { history }: Slot, issued: 
 }
 
 /**
- * Validates and dates what a source returned. If the source gives no date, or one in the future (another clock, or one
+ * Dates what a source returned. If the source gives no date, or one in the future (another clock, or one
  * that was set back since), the lifetime counts from just before the request, by the clock that gives the earlier time.
  * If the wall clock was set back during the request, the source's date is set back with it.
- *
- * @throws OwnerTokenError `invalid_response`
  */
-export function dateIssued(returned: IssuedToken, sent: Instant, now: Instant): DatedToken {
-  const issued = readIssued(returned);
-  if (issued.token === undefined) {
-    throw new OwnerTokenError('invalid_response', `the token source returned no usable token: ${issued.problem}`);
-  }
+export function dateIssued(issued: IssuedToken, sent: Instant, now: Instant): DatedToken {
   const stated = issued.requestedAtMs;
   const tookMs = elapsedMs(sent, now);
   if (stated === undefined || stated > now.wallMs) return { ...issued, requestedAtMs: now.wallMs - tookMs };

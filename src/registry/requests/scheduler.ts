@@ -141,7 +141,7 @@ export class Scheduler {
     if (this.circuit !== this.#reported) this.#reportCircuit(now, message);
     // A logger may have closed the registry.
     if (this.isClosed) return;
-    if (this.circuit) this.#attendCircuit(now);
+    if (this.#reported) this.#attendCircuit(now);
     while (this.queue.waiting > 0) {
       const atMs = this.startsAtMs(now.monotonicMs);
       if (atMs === Number.POSITIVE_INFINITY) break;

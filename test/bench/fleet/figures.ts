@@ -5,6 +5,7 @@ import { noRedis, type RedisServer, startRedis } from '../../helpers/redis-serve
 import { seeded } from '../../helpers/seeded.mjs';
 import { crowd } from './crowd.ts';
 import { faults, type Table } from './faults.ts';
+import { forget } from './forget.ts';
 import { clockStep, deadLeaders } from './protocol.ts';
 import { meter } from './redis-readings.ts';
 import { type Service, startService } from './service.ts';
@@ -275,6 +276,10 @@ export async function main(
   const ofSlow = only.includes('slow') ? await slow(pool) : undefined;
   if (ofSlow && ofSlow.failed > 0) failed.push('slow services');
   const isWhole = named.length === 0;
-  const tables = { ...(ofFaults && isWhole && { faults: ofFaults.table }), ...(ofSlow && { slow: ofSlow.table }) };
+  const tables = {
+    ...(ofFaults && isWhole && { faults: ofFaults.table }),
+    ...(ofSlow && { slow: ofSlow.table }),
+    ...(only.includes('forget') && { forget: await forget(pool) }),
+  };
   return { status: failed.length > 0 ? 1 : 0, tables };
 }

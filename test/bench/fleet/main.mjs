@@ -6,9 +6,9 @@
  *   node test/bench/fleet/main.mjs hits killed      those named: fuzz, hits, wakes, killed, cost, refresh, cold, faults;
  *                                                   fault-hung and others for one row of faults; cost8 or refresh20 for
  *                                                   one number of processes; large for 50 processes and 1,000 owners;
- *                                                   slow for services slower than a lease, leaders for leaders that die, clock for a clock of Redis that steps
+ *                                                   slow for services slower than a lease, forget, leaders for leaders that die, clock for a clock of Redis that steps
  *                                                   back (needs a C compiler), crowd for more replicas than cores
- *   node test/bench/fleet/main.mjs faults --docs    also stores the rows of faults, or of slow, and renews docs/fleet-numbers.md. The other
+ *   node test/bench/fleet/main.mjs faults --docs    also stores the rows of faults, slow or forget, and renews docs/fleet-numbers.md. The other
  *                                                   rows of that page are stored by hand: edit `results.json`, then run
  *                                                   node test/bench/stored.mjs
  */
