@@ -9,8 +9,8 @@ import { bundlePage, LIVE_VIEW, type Page, PORTAL, pagePlugin } from './src/page
 const portal = once(() => bundlePage(PORTAL, ['preact', 'valibot']));
 const liveView = once(() => bundlePage(LIVE_VIEW, ['preact']));
 
-// What checks and describes the JSON of the sandbox: bundled, so that it costs no user of the library a dependency.
-const SCHEMAS = ['valibot', '@valibot/to-json-schema'];
+// What checks the JSON of the sandbox: bundled, so that it costs no user of the library a dependency.
+const SCHEMAS = ['valibot'];
 
 /** Entry points that are built as ES modules and as CommonJS. */
 const BUILT_TWICE = [

@@ -20,7 +20,7 @@ const DECISIONS = [
   'test/failures/!(foreign-error).test.ts',
   'test/guarantees/{api-outages,attribution,do-no-harm,failure-scopes,flow,long-queues,mixed-answers,partial-failures,refresh-ahead,stored-values,time}.test.ts',
   'test/redis/{forgettings,known-tokens,replicas,shared-tokens}.test.ts',
-  'test/sandbox/state/*.test.ts',
+  'test/sandbox/state/**/*.test.ts',
   'test/{conventions,monitoring,workflows}.test.ts',
 ];
 

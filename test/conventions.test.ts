@@ -14,6 +14,9 @@ import {
   readSource,
 } from './helpers/source-files.ts';
 
+/** The service's world, what happened in it, and the verdict on an integration. */
+const SANDBOX_STATE = ['sandbox/state/world', 'sandbox/state/ledger', 'sandbox/state/judge'];
+
 /**
  * The folders that the files of each folder may import from, besides their own. `~` means types only. The root holds the
  * shared vocabulary; its `index.ts` may export from anywhere.
@@ -53,13 +56,15 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'live-view/page': ['live-view', '~registry', 'page-engine'],
   // Lanes and time rail of a page: plain data in, no knowledge of where it comes from.
   'page-engine': [],
-  sandbox: ['sandbox/state', 'sandbox/service', 'sandbox/control'],
-  'sandbox/state': ['option-check', 'nearest', '~root', 'page-engine'],
-  'sandbox/service': ['~root', 'sandbox/state'],
-  'sandbox/control': ['option-check', 'page-engine', 'sandbox/state', 'sandbox/service', 'sandbox/portal'],
+  sandbox: [...SANDBOX_STATE, 'sandbox/service', 'sandbox/control'],
+  'sandbox/state/world': ['option-check', 'nearest', '~root', '~sandbox/state/ledger', '~sandbox/state/judge'],
+  'sandbox/state/ledger': ['page-engine', 'sandbox/state/world'],
+  'sandbox/state/judge': ['sandbox/state/world', 'sandbox/state/ledger'],
+  'sandbox/service': ['sandbox/state/world', '~sandbox/state/ledger'],
+  'sandbox/control': ['page-engine', ...SANDBOX_STATE, 'sandbox/service', 'sandbox/portal'],
   'sandbox/portal': [],
   // Values too: its tables of fault kinds are the page's as well. The bundle fails if one needs Node.
-  'sandbox/portal/page': ['~sandbox/control', 'sandbox/state', 'page-engine'],
+  'sandbox/portal/page': ['~sandbox/control', ...SANDBOX_STATE, 'page-engine'],
   cli: ['nearest', 'parse-url', 'public', 'cli/demo', 'cli/doctor', 'cli/sandbox'],
   'cli/demo': ['cli', 'public'],
   'cli/doctor': ['cli', 'parse-url', 'public'],

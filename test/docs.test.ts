@@ -15,8 +15,10 @@ import { SHARING_EVENTS } from '../src/redis/diagnostics.ts';
 import { REGISTRY_OPTIONS, type RegistrySettings, registrySettings } from '../src/registry/options.ts';
 import { LOG_EVENTS } from '../src/reporting/log-events.ts';
 import { logField } from '../src/reporting/logger.ts';
+import { OPERATIONS } from '../src/sandbox/control/operations.ts';
 import { type Sandbox, startSandbox } from '../src/sandbox/index.ts';
-import { DEFAULT_PROFILE } from '../src/sandbox/state/profile.ts';
+import { FAULT_RULE } from '../src/sandbox/state/world/fault-rules.ts';
+import { DEFAULT_PROFILE } from '../src/sandbox/state/world/profile.ts';
 import { docsOf as boardDocsOf } from './bench/board/docs.mjs';
 import { docsOf, WORKLOADS } from './bench/speed/docs.mjs';
 import { pagesWithFigures } from './bench/stored.mjs';
@@ -319,6 +321,7 @@ describe('figures', () => {
       ...Object.keys(pagesWithFigures()),
       'docs/performance.md',
       'docs/internals/speed.md',
+      'docs/sandbox.md', // It has the table of operations.
     ];
     expect(pages().filter((page) => textOf(page).includes('<!-- end -->'))).toEqual(filled.sort());
   });
@@ -461,6 +464,22 @@ describe('in the docs', () => {
       return sources.some((source) => fallback.test(source));
     };
     expect(stated.filter((each) => !isThere(each))).toEqual([]);
+  });
+
+  it('the page of the sandbox lists the operations of its control plane (after a change: vitest -u)', async () => {
+    const named = ({ entries }: { entries?: object | undefined }) =>
+      Object.entries(entries ?? {}).map(([name, { type }]) => `\`${name}${type === 'exact_optional' ? '?' : ''}\``);
+    const rows = Object.values(OPERATIONS).map(({ method, path, summary, query, body }) => {
+      const inQuery = query ? [`query: ${named(query).join(', ')}`] : [];
+      const members = body && (body === FAULT_RULE ? ['a [fault rule](#faults)'] : named(body as object));
+      return `| \`${method} ${path}\` | ${summary} | ${[...inQuery, ...(members ?? [])].join(', ')} |`;
+    });
+    const table = ['| operation | what it does | what it takes |', '|---|---|---|', ...rows].join('\n');
+    const page = textOf('docs/sandbox.md').replace(
+      /(<!-- operations -->\n)[\s\S]*?(?=\n<!-- end -->)/,
+      (_all, begin) => `${begin}\n${table}\n`,
+    );
+    await expect(page).toMatchFileSnapshot('../docs/sandbox.md');
   });
 
   it('the settings of the sandbox begin with the defaults of the code', () => {

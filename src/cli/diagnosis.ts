@@ -80,9 +80,9 @@ function handshakes({ hostname, port }: URL): Promise<boolean> {
 }
 
 async function isPortal({ baseUrl }: Credentials, signal: AbortSignal): Promise<boolean> {
-  const answer = await fetch(withPath(baseUrl, '/openapi.json'), { redirect: 'manual', signal });
-  const { info } = (await answer.json()) as { info?: { title?: unknown } };
-  return String(info?.title).startsWith('owner-token-registry sandbox');
+  const answer = await fetch(withPath(baseUrl, '/livez'), { redirect: 'manual', signal });
+  const { service } = (await answer.json()) as { service?: unknown };
+  return service === 'owner-token-registry sandbox portal';
 }
 
 /** The advice for an https URL whose port does not speak TLS. */

@@ -3,8 +3,18 @@
 export type { SandboxOptions } from './options.ts';
 export type { Sandbox, SandboxOwner, SandboxScenarios } from './sandbox.ts';
 export { startSandbox } from './start-sandbox.ts';
-export type { Fact } from './state/facts.ts';
-export { FACTS } from './state/facts.ts';
+export { SCENARIOS, type ScenarioName, type ScenarioView } from './state/judge/scenarios.ts';
+export type { Condition, Finding, Verdict } from './state/judge/verdict.ts';
+export type {
+  LedgerEntry,
+  LedgerFilter,
+  LedgerKind,
+  LedgerSummary,
+  Outcome,
+  SandboxLedger,
+} from './state/ledger/ledger-entry.ts';
+export type { Fact } from './state/world/facts.ts';
+export { FACTS } from './state/world/facts.ts';
 export type {
   ActiveFault,
   FaultEffect,
@@ -15,18 +25,7 @@ export type {
   FaultTarget,
   FaultWhen,
   SandboxFaults,
-} from './state/fault-rules.ts';
-export type {
-  LedgerEntry,
-  LedgerFilter,
-  LedgerKind,
-  LedgerSummary,
-  Outcome,
-  SandboxLedger,
-} from './state/ledger-entry.ts';
-export { type StateFileCode, StateFileError } from './state/problems.ts';
-export type { OddShape, Profile, ProfileChanges } from './state/profile.ts';
-export { SCENARIOS, type ScenarioName, type ScenarioView } from './state/scenarios.ts';
-export type { Condition, Finding, Verdict } from './state/verdict.ts';
-export type { SandboxClock } from './state/virtual-clock.ts';
-export type { ScenarioRun, ScenarioVerdict } from './state/world.ts';
+} from './state/world/fault-rules.ts';
+export type { OddShape, Profile, ProfileChanges } from './state/world/profile.ts';
+export type { SandboxClock } from './state/world/virtual-clock.ts';
+export type { ScenarioRun, ScenarioVerdict } from './state/world/world.ts';

@@ -1,8 +1,14 @@
 import * as v from 'valibot';
-import { MAX_OWNERS } from './state/directory.ts';
-import { FAULT_RULE, type FaultRule } from './state/fault-rules.ts';
-import { changedProfile, DEFAULT_PROFILE, LIFETIME, PROFILE_CHANGES, type ProfileChanges } from './state/profile.ts';
-import { boolean, checked, integer, maybe, object, text } from './state/schema.ts';
+import { MAX_OWNERS } from './state/world/directory.ts';
+import { FAULT_RULE, type FaultRule } from './state/world/fault-rules.ts';
+import {
+  changedProfile,
+  DEFAULT_PROFILE,
+  LIFETIME,
+  PROFILE_CHANGES,
+  type ProfileChanges,
+} from './state/world/profile.ts';
+import { boolean, checked, integer, maybe, object, text } from './state/world/schema.ts';
 
 /**
  * Options of {@link startSandbox}.
@@ -20,10 +26,7 @@ export interface SandboxOptions {
   portalPort?: number | undefined;
   /** Address that both planes listen on. Default `127.0.0.1`. */
   host?: string | undefined;
-  /**
-   * Number of owners, each with an access key for the first app: 0 to 10,000. Default 5. Beside an existing state file:
-   * creates the missing ones; fewer than the file holds is a `StateFileError`.
-   */
+  /** Number of owners, each with an access key: 0 to 10,000. Default 5. */
   owners?: number | undefined;
   /** Lifetime of a token in seconds: from 0.001 to ten years. Default 3600. */
   lifetimeSeconds?: number | undefined;
@@ -32,16 +35,14 @@ export interface SandboxOptions {
   /** Initial fault rules. */
   faults?: FaultRule[] | undefined;
   /**
-   * A file that preserves owners, keys, secrets, profile and unexpired tokens across restarts. It holds secrets.
-   * Throws `StateFileError` where it cannot be used. Default: none.
-   */
-  stateFile?: string | undefined;
-  /**
-   * A folder in which the files `client-secret` and `access-keys` (one a line) hold the first app's current ones: an
+   * A folder in which the files `client-secret` and `access-keys` (one a line) hold the current ones: an
    * integration that reads them follows a rotation. Created if its parent exists. Default: none.
    */
   secretsFolder?: string | undefined;
-  /** The same whole number yields the same credentials, access keys and tokens at every start. Default: random. */
+  /**
+   * The same whole number yields the same client id, client secret and access keys at every start. Tokens never repeat,
+   * and no change of a running sandbox is kept: added owners, a rotated secret. Default: random.
+   */
   seed?: number | undefined;
   /** Requests that the ledger keeps in full: 1 to 1,000,000. Default 10,000. Its counts are exact beyond that. */
   ledgerSize?: number | undefined;
@@ -53,7 +54,6 @@ export interface SandboxOptions {
 }
 
 const PORT = maybe(integer(0, 65_535));
-const PATH = maybe(text(/./, 'a path'));
 
 const OPTIONS = object({
   port: PORT,
@@ -63,8 +63,7 @@ const OPTIONS = object({
   lifetimeSeconds: maybe(LIFETIME),
   profile: maybe(PROFILE_CHANGES),
   faults: maybe(v.array(FAULT_RULE, 'expected a list of fault rules')),
-  stateFile: PATH,
-  secretsFolder: PATH,
+  secretsFolder: maybe(text(/./, 'a path')),
   seed: maybe(integer(0, Number.MAX_SAFE_INTEGER)),
   ledgerSize: maybe(integer(1, 1_000_000)),
   unref: maybe(boolean),
@@ -74,10 +73,9 @@ const DEFAULTS = { port: 0, portalPort: 0, host: '127.0.0.1', owners: 5, ledgerS
 
 export type ResolvedOptions = ReturnType<typeof resolveOptions>;
 
-/** Checks all options at once and fills in the defaults. `given`: what must hold beside an existing state file too. */
+/** Checks all options at once and fills in the defaults. */
 export function resolveOptions(options: SandboxOptions) {
   const { faults = [], lifetimeSeconds, profile, ...others } = checked('startSandbox', OPTIONS, options);
   const changes: ProfileChanges = { ...(lifetimeSeconds !== undefined && { lifetimeSeconds }), ...profile };
-  const given = { owners: others.owners, seed: others.seed, profile: changes };
-  return { ...DEFAULTS, ...others, faults, profile: changedProfile(DEFAULT_PROFILE, changes), given };
+  return { ...DEFAULTS, ...others, faults, profile: changedProfile(DEFAULT_PROFILE, changes) };
 }

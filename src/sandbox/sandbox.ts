@@ -1,15 +1,15 @@
 import type { ControlContext } from './control/context.ts';
 import { environmentOf } from './control/environment.ts';
-import * as actions from './state/actions.ts';
-import type { SandboxFaults } from './state/fault-rules.ts';
-import type { SandboxLedger } from './state/ledger-entry.ts';
-import { BadRequest } from './state/problems.ts';
-import type { Profile, ProfileChanges } from './state/profile.ts';
-import { finishScenario, startScenario } from './state/scenario-run.ts';
-import type { ScenarioName } from './state/scenarios.ts';
-import { checked } from './state/schema.ts';
-import type { SandboxClock, VirtualClock } from './state/virtual-clock.ts';
-import type { ScenarioRun, ScenarioVerdict, World } from './state/world.ts';
+import { finishScenario, startScenario } from './state/judge/scenario-run.ts';
+import type { ScenarioName } from './state/judge/scenarios.ts';
+import type { SandboxLedger } from './state/ledger/ledger-entry.ts';
+import * as actions from './state/world/actions.ts';
+import type { SandboxFaults } from './state/world/fault-rules.ts';
+import { BadRequest } from './state/world/problems.ts';
+import type { Profile, ProfileChanges } from './state/world/profile.ts';
+import { checked } from './state/world/schema.ts';
+import type { SandboxClock, VirtualClock } from './state/world/virtual-clock.ts';
+import type { ScenarioRun, ScenarioVerdict, World } from './state/world/world.ts';
 
 /**
  * An owner of a sandbox.
@@ -25,7 +25,7 @@ export interface SandboxOwner {
   readonly id: string;
   /** Its name in the portal. */
   readonly name: string;
-  /** The newest access key for the first app: a secret. */
+  /** The newest access key: a secret. */
   readonly accessKey: string;
 }
 
@@ -71,13 +71,13 @@ export interface Sandbox extends AsyncDisposable {
   readonly portalUrl: string;
   /** Required by the control plane when it is bound elsewhere than loopback: open `portalUrl/?token=…`. A secret. */
   readonly portalToken?: string;
-  /** Client id of the first app. */
+  /** The client id of the integration. */
   readonly clientId: string;
   /** Its current client secret. */
   readonly clientSecret: string;
-  /** The first app's access keys, in the order of {@link Sandbox.owners}. */
+  /** The owners' access keys, in the order of {@link Sandbox.owners}. */
   readonly accessKeys: string[];
-  /** The owners with an access key for the first app: the newest unrevoked one, else the newest. */
+  /** The owners, each with its newest unrevoked access key, else its newest. */
   readonly owners: SandboxOwner[];
   /**
    * The settings of an integration as the text of an `.env` file: `OTR_BASE_URL`, `OTR_CLIENT_ID`, `OTR_CLIENT_SECRET`,
@@ -101,7 +101,7 @@ export interface Sandbox extends AsyncDisposable {
   revokeToken(token: string): void;
   /** Revokes an access key permanently, and the tokens issued for it. */
   revokeAccessKey(accessKey: string): void;
-  /** Gives the first app a new secret and returns it. The old one ends after the overlap; by default at once. */
+  /** Gives the client a new secret and returns it. The old one ends after the overlap; by default at once. */
   rotateClientSecret(options?: { overlapMs?: number }): string;
   /** Situations that every integration meets, with a verdict. */
   readonly scenarios: SandboxScenarios;
@@ -111,7 +111,7 @@ export interface Sandbox extends AsyncDisposable {
   stopScenario(): boolean;
   /** Creates owners until there are this many. Idempotent. */
   seed(owners: number): void;
-  /** Adds an owner with an access key for the first app. */
+  /** Adds an owner with an access key. */
   addOwner(owner?: { id?: string; name?: string }): SandboxOwner;
   /** Disables an owner, or enables it again: by id. */
   setOwnerEnabled(id: string, enabled: boolean): void;
@@ -151,11 +151,11 @@ export class RunningSandbox implements Sandbox {
   }
 
   get clientId(): string {
-    return actions.firstApp(this.#world).clientId;
+    return this.#world.directory.client.clientId;
   }
 
   get clientSecret(): string {
-    return actions.firstApp(this.#world).secrets[0]?.value ?? '';
+    return this.#world.directory.client.secrets[0]?.value ?? '';
   }
 
   get accessKeys(): string[] {
@@ -163,12 +163,12 @@ export class RunningSandbox implements Sandbox {
   }
 
   get env(): string {
-    return environmentOf(this.#context, actions.firstApp(this.#world));
+    return environmentOf(this.#context);
   }
 
   get owners(): SandboxOwner[] {
     const { directory } = this.#world;
-    const keys = actions.currentKeys(this.#world, actions.firstApp(this.#world).id);
+    const keys = actions.currentKeys(this.#world);
     return [...keys].map(([id, { value }]) => ({ id, name: directory.owners.get(id)?.name ?? id, accessKey: value }));
   }
 
@@ -196,7 +196,7 @@ export class RunningSandbox implements Sandbox {
 
   rotateClientSecret(options: { overlapMs?: number } = {}): string {
     const { overlapMs } = checked('rotateClientSecret', actions.ROTATION, options);
-    return actions.rotateSecret(this.#world, actions.firstApp(this.#world), overlapMs);
+    return actions.rotateSecret(this.#world, overlapMs);
   }
 
   runScenario(name: ScenarioName, options: { owner?: string } = {}): ScenarioRun {

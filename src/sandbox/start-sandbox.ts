@@ -5,20 +5,19 @@ import { Feed } from './control/feed.ts';
 import { type ResolvedOptions, resolveOptions, type SandboxOptions } from './options.ts';
 import { RunningSandbox, type Sandbox } from './sandbox.ts';
 import { TokenPlane } from './service/token-plane.ts';
-import { Directory } from './state/directory.ts';
-import { Faults } from './state/faults.ts';
-import { History } from './state/history.ts';
-import { Ledger } from './state/ledger.ts';
-import { finishScenario, finishWithoutFault } from './state/scenario-run.ts';
-import { SecretFiles } from './state/secret-files.ts';
-import { Secrets } from './state/secrets.ts';
-import { StateFile } from './state/state-file.ts';
-import { Tokens } from './state/tokens.ts';
-import { type ClockChange, VirtualClock } from './state/virtual-clock.ts';
-import type { Topic, World } from './state/world.ts';
+import { finishScenario, finishWithoutFault } from './state/judge/scenario-run.ts';
+import { History } from './state/ledger/history.ts';
+import { Ledger } from './state/ledger/ledger.ts';
+import { Directory } from './state/world/directory.ts';
+import { Faults } from './state/world/faults.ts';
+import { SecretFiles } from './state/world/secret-files.ts';
+import { Secrets } from './state/world/secrets.ts';
+import { Tokens } from './state/world/tokens.ts';
+import { type ClockChange, VirtualClock } from './state/world/virtual-clock.ts';
+import type { Topic, World } from './state/world/world.ts';
 
 /**
- * Starts a sandbox. Throws `invalid_options` listing all unknown and invalid options, and `StateFileError`.
+ * Starts a sandbox. Throws `invalid_options` listing all unknown and invalid options.
  *
  * @example
  * ```ts
@@ -34,26 +33,19 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   const resolved = resolveOptions(options);
   let changed: (topic: Topic) => void = () => {};
   const world = worldOf(resolved, (topic) => changed(topic));
-  const stateFile = resolved.stateFile === undefined ? undefined : openStateFile(resolved, resolved.stateFile, world);
   const files = resolved.secretsFolder === undefined ? undefined : new SecretFiles(resolved.secretsFolder, world);
   const tokenPlane = new TokenPlane(world, resolved.unref);
   const feed = new Feed();
   changed = (topic) => {
     if (topic === 'owners' || topic === 'scenario' || topic === 'all') world.ownersVersion++;
     feed.note();
-    stateFile?.touch();
-    if (topic === 'apps' || topic === 'owners' || topic === 'all') files?.update();
+    if (topic === 'client' || topic === 'owners' || topic === 'all') files?.update();
   };
-  listen(world, tokenPlane, feed, stateFile);
+  listen(world, tokenPlane, feed);
   const close = async () => {
     feed.close();
     finishScenario(world, 'the sandbox was closed');
     await Promise.all([tokenPlane.close(), controlPlane?.close()]);
-    try {
-      stateFile?.write();
-    } finally {
-      stateFile?.release();
-    }
   };
   let controlPlane: ControlPlane | undefined;
   try {
@@ -73,22 +65,10 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
     controlPlane = new ControlPlane(context, feed, rules, resolved.unref);
     const portalPort = await controlPlane.listen(resolved.portalPort, host);
     portal = { url: urlOf(host, portalPort), token };
-    stateFile?.keepPorts({ port, portalPort });
     for (const rule of resolved.faults) world.faults.add(rule);
     return new RunningSandbox(context, close);
   } catch (error) {
     await close();
-    throw error;
-  }
-}
-
-function openStateFile(resolved: ResolvedOptions, path: string, world: World): StateFile {
-  const file = new StateFile(path, world);
-  try {
-    file.load(resolved.given);
-    return file;
-  } catch (error) {
-    file.release();
     throw error;
   }
 }
@@ -126,13 +106,10 @@ function followClock(history: History, clock: VirtualClock, change: ClockChange)
   else history.freeze(change.kind === 'frozen', clock.now());
 }
 
-/** Connects the parts of the world that change by themselves to those that show or store them. */
-function listen(world: World, tokenPlane: TokenPlane, feed: Feed, stateFile: StateFile | undefined): void {
+/** Connects the parts of the world that change by themselves to those that show it. */
+function listen(world: World, tokenPlane: TokenPlane, feed: Feed): void {
   world.ledger.onChange = () => feed.note();
-  world.tokens.onChange = () => {
-    feed.note();
-    stateFile?.touch();
-  };
+  world.tokens.onChange = () => feed.note();
   world.faults.onChange = (rules) => {
     if (rules) {
       tokenPlane.obeyFaults();

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { SCENARIOS } from '../../src/sandbox/index.ts';
-import { FAULT_KIND_NAMES } from '../../src/sandbox/state/fault-kinds.ts';
-import { OUTCOMES } from '../../src/sandbox/state/ledger-entry.ts';
-import { DEFAULT_PROFILE } from '../../src/sandbox/state/profile.ts';
+import { OUTCOMES } from '../../src/sandbox/state/ledger/ledger-entry.ts';
+import { FAULT_KIND_NAMES } from '../../src/sandbox/state/world/fault-kinds.ts';
+import { DEFAULT_PROFILE } from '../../src/sandbox/state/world/profile.ts';
 import { namesIn } from '../helpers/examples.ts';
 import { membersOf } from '../helpers/source-files.ts';
 

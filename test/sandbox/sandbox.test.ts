@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import http from 'node:http';
 import net from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/index.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { askToken, call, echo, rawTokenRequest, tokenFor } from './client.ts';
@@ -229,11 +230,46 @@ describe('the sandbox', () => {
   it('makes the same credentials from the same seed, and others without', async () => {
     const facts = async (seed?: number) => {
       await using started = await startSandbox({ owners: 2, ...(seed !== undefined && { seed }) });
-      return [started.clientId, started.clientSecret, ...started.accessKeys, await tokenFor(started)];
+      return [started.clientId, started.clientSecret, ...started.accessKeys];
     };
     expect(await facts(7)).toEqual(await facts(7));
     const differs = [await facts(7), await facts(8), await facts(), await facts()].flat();
     expect(new Set(differs).size).toBe(differs.length);
+  });
+
+  it.each(['opaque', 'jwt'] as const)(
+    'started again with the same seed, gives no owner a token (%s) that another still holds',
+    async (tokenFormat) => {
+      const options = { owners: 4, seed: 7, profile: { tokenFormat } };
+      let started = await startSandbox(options);
+      const port = Number(new URL(started.url).port);
+      const { url: baseUrl, clientId, clientSecret, owners } = started;
+      const source = new TokenEndpoint({ baseUrl, clientId, clientSecret, agent: new http.Agent() });
+      await using registry = new OwnerTokenRegistry({ source });
+      /** The owner that /echo names for the token that an application has, or gets once that is rejected. */
+      const ownerNamed = async (accessKey: string): Promise<string> => {
+        const token = await registry.getToken(accessKey);
+        const { status, json } = await echo(started, token.value);
+        if (status === 200) return json.owner;
+        registry.reject(accessKey, token);
+        return (await echo(started, (await registry.getToken(accessKey)).value)).json.owner;
+      };
+      for (const { accessKey, id } of owners) expect(await ownerNamed(accessKey)).toBe(id);
+      await started.close();
+
+      started = await startSandbox({ ...options, port });
+      for (const { accessKey, id } of owners.toReversed()) expect(await ownerNamed(accessKey)).toBe(id);
+      expect(started.ledger.count({ kind: 'token', outcome: 'issued' })).toBe(4);
+      await started.close();
+    },
+  );
+
+  it('gives a seeded sandbox another secret at each rotation, after a restart too', async () => {
+    const rotated = async () => {
+      await using started = await startSandbox({ owners: 1, seed: 7 });
+      return started.rotateClientSecret();
+    };
+    expect(await rotated()).not.toBe(await rotated());
   });
 
   it('refuses unknown and bad options together, with the known names and no value', async () => {

@@ -12,7 +12,7 @@ let page: Page;
 /** What the browser's console may report in the current test. */
 let expected: RegExp | undefined;
 
-const SCREENS = ['live', 'owners', 'apps', 'faults', 'response', 'scenarios'];
+const SCREENS = ['live', 'owners', 'faults', 'response', 'scenarios'];
 
 async function start(options: SandboxOptions = {}, context: Parameters<typeof open>[2] = {}): Promise<void> {
   sandbox = await startSandbox({ seed: 1, ...options });
@@ -84,6 +84,31 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       for (const secret of secrets) await shows(() => textOf(env)).toContain(secret);
       await button('Hide secrets').click();
       for (const secret of secrets) await shows(() => page.content()).not.toContain(secret);
+    });
+
+    it('rotates the secret of the client with an overlap, and disables the client, with effect', async () => {
+      await start();
+      const client = page.getByRole('region', { name: 'Client' });
+      const old = sandbox.clientSecret;
+      const secrets = () => client.locator('.secret').allInnerTexts();
+      const [first] = await secrets();
+      await button('Rotate, 5 min overlap').click();
+      await says('New secret issued; the old one ends in 5 min.');
+      await shows(secrets).toEqual([
+        expect.not.stringContaining(`${first}`),
+        expect.stringMatching(new RegExp(`^${first}, ends in [45] min`)),
+      ]);
+      expect(sandbox.clientSecret).not.toBe(old);
+      expect((await askToken(sandbox, undefined, { client_secret: old })).status).toBe(200);
+      await button('Rotate secret').click();
+      await says('New secret issued; the old one no longer works.');
+      expect((await askToken(sandbox, undefined, { client_secret: old })).status).toBe(401);
+      await button('Disable client').click();
+      await says('Client is disabled.');
+      expect((await askToken(sandbox)).json.error).toBe('unauthorized_client');
+      await button('Enable client').click();
+      await says('Client is enabled.');
+      expect((await askToken(sandbox)).status).toBe(200);
     });
 
     it('sends one request, and shows it in every place', async () => {
@@ -646,7 +671,8 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await shows(async () => sandbox.profile.odd.wrapped).toBe(false);
     await shows(() => page.locator('.basis.documented').count()).toBe(6);
     await page.getByText('Response fields: Odd: different from RFC 6749.').waitFor();
-    await page.locator('.examples').getByText('"accessToken"').waitFor();
+    await button('Send one request').click();
+    await page.locator('.try').getByText('"accessToken"').waitFor();
     expect(await page.locator('.basis.assumed').count()).toBeGreaterThan(5);
   });
 

@@ -4,13 +4,7 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  type Sandbox,
-  type SandboxOptions,
-  SCENARIOS,
-  type ScenarioName,
-  StateFileError,
-} from '../../sandbox/index.ts';
+import { type Sandbox, type SandboxOptions, SCENARIOS, type ScenarioName } from '../../sandbox/index.ts';
 import { EXIT, type Output, readFlags, type Terminal, UsageError } from '../command.ts';
 import { exitCodeOf, judge } from './judge.ts';
 import { bannerOf, credentialsOf, portalLinkOf, requestLine, verdictLines } from './output.ts';
@@ -28,9 +22,8 @@ Emulates the token service on this machine until Ctrl-C. The portal shows what a
   --host H             address to listen on; default 127.0.0.1
   --owners N           number of appliance owners, each with an access key; default 5
   --lifetime S         lifetime of a token in seconds; default 3600
-  --seed N             derive credentials, access keys and tokens from this number: the same at every start
+  --seed N             derive credentials and access keys from this number: the same at every start
   --config F           JSON file with options of startSandbox (docs/sandbox.md); flags override it
-  --state F            file that keeps owners, access keys, tokens and ports across restarts; it holds secrets
   --secrets-folder D   folder for the files client-secret and access-keys, which follow every change; default: a temporary one
   --open               open the portal in the browser
   --verbose            print one line per request
@@ -88,10 +81,6 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
     for (const name of scenarios) sandbox.runScenario(name);
     await aborted(terminal.signal);
     return EXIT.ok;
-  } catch (error) {
-    if (!(error instanceof StateFileError)) throw error;
-    terminal.err.write(`owner-token-registry sandbox: the last changes were not saved: ${error.message}\n`);
-    return EXIT.failed;
   } finally {
     clearInterval(requests);
     if (flags['secrets-folder'] === undefined) rmSync(folder, { recursive: true, force: true });

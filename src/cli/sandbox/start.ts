@@ -1,9 +1,9 @@
 /** Starts a sandbox from the command's flags, chooses its ports, and words its errors in terms of those flags. */
 
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { OwnerTokenError } from '../../index.ts';
-import { type Sandbox, type SandboxOptions, StateFileError, startSandbox } from '../../sandbox/index.ts';
+import { type Sandbox, type SandboxOptions, startSandbox } from '../../sandbox/index.ts';
 import { UsageError } from '../command.ts';
 
 /** The option of `startSandbox` that each flag sets. */
@@ -14,7 +14,6 @@ const OPTION_OF = {
   owners: 'owners',
   lifetime: 'lifetimeSeconds',
   seed: 'seed',
-  state: 'stateFile',
   'secrets-folder': 'secretsFolder',
 } as const satisfies Record<string, keyof SandboxOptions>;
 
@@ -23,7 +22,7 @@ type Flag = keyof typeof OPTION_OF;
 const FLAGS = Object.keys(OPTION_OF) as Flag[];
 
 /** Any other flag takes a number. */
-const TEXTS: readonly Flag[] = ['host', 'state', 'secrets-folder'];
+const TEXTS: readonly Flag[] = ['host', 'secrets-folder'];
 
 export const OPTION_FLAGS = Object.fromEntries([...FLAGS, 'config'].map((flag) => [flag, { type: 'string' }])) as {
   readonly [F in Flag | 'config']: { readonly type: 'string' };
@@ -40,12 +39,11 @@ const PORT_RANGE = 200;
 /**
  * Starts a sandbox. A default port that is in use is replaced by the next free one; a given one is an error.
  *
- * @param defaults used where neither a flag, the configuration nor an existing state file says otherwise.
+ * @param defaults used where neither a flag nor the configuration says otherwise.
  */
 export async function openSandbox(flags: OptionFlags, defaults: SandboxOptions): Promise<Sandbox> {
-  const hasState = flags.state !== undefined && existsSync(flags.state);
-  const options = { ...(!hasState && defaults), ...optionsOf(flags) };
-  const ports = { ...DEFAULT_PORTS, ...portsIn(options.stateFile) };
+  const options = { ...defaults, ...optionsOf(flags) };
+  const ports: { port: number; portalPort: number } = { ...DEFAULT_PORTS };
   for (;;) {
     try {
       return await startSandbox({ ...ports, ...options, unref: false });
@@ -94,17 +92,6 @@ function readConfig(path: string): SandboxOptions {
   throw new UsageError(`--config: ${file} holds no JSON object with options of startSandbox`);
 }
 
-/** The ports stored in a state file. A path that cannot be used is reported when the sandbox opens it. */
-function portsIn(path: string | undefined): { port?: number; portalPort?: number } {
-  try {
-    if (path === undefined || !statSync(path).isFile()) return {};
-    const { ports } = JSON.parse(readFileSync(path, 'utf8')) as { ports?: { port: number; portalPort: number } };
-    return ports ?? {};
-  } catch {
-    return {};
-  }
-}
-
 function inUsersWords(error: unknown, flags: OptionFlags): unknown {
   const { code, port } = error as NodeJS.ErrnoException & { port?: number };
   if (code === 'EADDRINUSE') {
@@ -115,7 +102,6 @@ function inUsersWords(error: unknown, flags: OptionFlags): unknown {
   if (/^(EACCES|EADDRNOTAVAIL|EAI_AGAIN|EINVAL|ENOTFOUND)$/.test(code ?? '')) {
     return new UsageError(`cannot listen on this address (${code}): choose another --host or --port`);
   }
-  if (error instanceof StateFileError) return new UsageError(`--state: ${error.message}`);
   if (!(error instanceof OwnerTokenError) || error.code !== 'invalid_options') return error;
   const flagOf = (option: string) => FLAGS.find((flag) => OPTION_OF[flag] === option && flags[flag]);
   return new UsageError(

@@ -1,5 +1,5 @@
-import type { SecretFiles } from '../state/secret-files.ts';
-import type { World } from '../state/world.ts';
+import type { SecretFiles } from '../state/world/secret-files.ts';
+import type { World } from '../state/world/world.ts';
 
 /** Where the control plane is reached. */
 export interface PortalAddress {

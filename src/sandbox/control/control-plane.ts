@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { PORTAL_ASSETS } from '../portal/assets.ts';
 import { readBody } from '../service/http-io.ts';
 import { PortGate } from '../service/port-gate.ts';
-import { isCallersProblem, NotFound } from '../state/problems.ts';
+import { isCallersProblem, NotFound } from '../state/world/problems.ts';
 import { type AccessProblem, type AccessRules, isSame, problem, refuseAccess, TOKEN_COOKIE } from './access.ts';
 import type { ControlContext } from './context.ts';
 import type { Feed } from './feed.ts';

@@ -1,17 +1,17 @@
-/** An operation of the control plane: its description, from which routing, checks and `/openapi.json` derive, and what it does. */
+/** An operation of the control plane: its description, from which routing, checks and the table in the docs derive, and what it does. */
 
 import type * as v from 'valibot';
-import { BadRequest } from '../state/problems.ts';
-import { checked, object, type Schema } from '../state/schema.ts';
+import { BadRequest } from '../state/world/problems.ts';
+import { checked, object, type Schema } from '../state/world/schema.ts';
 import type { ControlContext } from './context.ts';
 import type { StateView } from './shapes.ts';
 
 /** The result of an operation is sent as JSON, with status 200 unless it is a `Status`. */
-export class Status<Body = unknown> {
+export class Status {
   readonly status: number;
-  readonly body: Body;
+  readonly body: unknown;
 
-  constructor(status: number, body: Body) {
+  constructor(status: number, body: unknown) {
     this.status = status;
     this.body = body;
   }
@@ -32,16 +32,12 @@ export class Stream {
 /** A query or body: an object, of which the members are known. */
 type Members<Value> = Schema<Value> & { readonly entries: v.ObjectEntries };
 
-interface Shapes<Query, Body, Answer> {
+interface Input<Query, Body> {
   readonly query?: Members<Query>;
   readonly body?: Schema<Body>;
-  /** Absent: a stream of events. */
-  readonly answer?: Schema<Answer>;
-  /** The answer holds secrets. */
-  readonly secret?: true;
 }
 
-export interface Operation extends Shapes<unknown, unknown, unknown> {
+export interface Operation extends Input<unknown, unknown> {
   readonly method: string;
   /** With the names of parameters in braces. */
   readonly path: string;
@@ -52,17 +48,17 @@ export interface Operation extends Shapes<unknown, unknown, unknown> {
 type NamesIn<Path> = Path extends `${string}{${infer Name}}${infer Rest}` ? Name | NamesIn<Rest> : never;
 
 /** Describes an operation. `route`: method and path. */
-export function operation<const Route extends string, Query, Body, Answer>(
+export function operation<const Route extends string, Query, Body>(
   route: Route,
   summary: string,
-  shapes: Shapes<Query, Body, Answer>,
+  input: Input<Query, Body>,
   run: (
     context: ControlContext,
     request: { path: Readonly<Record<NamesIn<Route>, string>>; query: Query; body: Body },
-  ) => NoInfer<Answer> | Status<NoInfer<Answer>> | Promise<NoInfer<Answer>>,
+  ) => unknown,
 ): Operation {
   const [method = '', path = ''] = route.split(' ');
-  return { method, path, summary, ...shapes, run };
+  return { method, path, summary, ...input, run };
 }
 
 /** Runs an operation, after checking query and body against its description. */

@@ -1,43 +1,44 @@
-import * as v from 'valibot';
-import * as actions from '../state/actions.ts';
-import { factsOf } from '../state/facts.ts';
-import { ACTIVE_FAULT, FAULT_RULE } from '../state/fault-rules.ts';
-import { FILTER } from '../state/ledger-entry.ts';
-import { NotFound } from '../state/problems.ts';
-import { PROFILE, PROFILE_CHANGES } from '../state/profile.ts';
-import { finishScenario, startScenario } from '../state/scenario-run.ts';
-import { SCENARIOS } from '../state/scenarios.ts';
-import { boolean, count, maybe, number, object, type Schema, string } from '../state/schema.ts';
-import type { World } from '../state/world.ts';
-import { openapiDocument } from './openapi.ts';
+import { finishScenario, startScenario } from '../state/judge/scenario-run.ts';
+import { SCENARIOS } from '../state/judge/scenarios.ts';
+import { FILTER } from '../state/ledger/ledger-entry.ts';
+import * as actions from '../state/world/actions.ts';
+import { factsOf } from '../state/world/facts.ts';
+import { FAULT_RULE } from '../state/world/fault-rules.ts';
+import { NotFound } from '../state/world/problems.ts';
+import { PROFILE_CHANGES } from '../state/world/profile.ts';
+import { boolean, maybe, number, object, string } from '../state/world/schema.ts';
+import type { World } from '../state/world/world.ts';
 import { type Operation, operation, Status, Stream } from './operation.ts';
-import { previewOf } from './preview.ts';
-import * as shapes from './shapes.ts';
+import type { OwnerView } from './shapes.ts';
 import { credentialsView, PICTURE_QUERY, stateView } from './state-view.ts';
 import { tryOnce } from './try-once.ts';
-import { appView, appViews, clockView, ownerViews } from './views.ts';
+import { clientView, clockView, ownerViews } from './views.ts';
 
 const NOTHING = object({});
 const OF_OWNER = object({ owner: maybe(string) });
-const OF_OWNER_AND_APP = object({ owner: maybe(string), app: maybe(string) });
 
-/** Every operation of the control plane, by the name of a generated client's function. */
+/** What `/livez` says, by which the command line tells the portal from a token service. */
+const SERVICE = 'owner-token-registry sandbox portal';
+
+/** Every operation of the control plane. The table in docs/sandbox.md is made from them. */
 export const OPERATIONS: Readonly<Record<string, Operation>> = {
-  getLiveness: operation('GET /livez', 'The process is up.', { answer: shapes.Health }, () => ({ status: 'ok' })),
+  getLiveness: operation(
+    'GET /livez',
+    "The process is up. `service` says that this is a sandbox's portal.",
+    {},
+    () => ({ status: 'ok', service: SERVICE }),
+  ),
   getReadiness: operation(
     'GET /readyz',
     'Ready for requests: 503 while a fault keeps the port of the token plane closed.',
-    { answer: shapes.Health },
+    {},
     ({ tokenPlaneListens }) =>
       tokenPlaneListens() ? { status: 'ok' } : new Status(503, { status: 'token plane closed' }),
-  ),
-  getOpenApi: operation('GET /openapi.json', 'This document.', { answer: v.looseObject({}) as Schema<object> }, () =>
-    openapiDocument(OPERATIONS),
   ),
   getState: operation(
     'GET /api/state',
     'Everything that a page shows.',
-    { query: PICTURE_QUERY, answer: shapes.StateView },
+    { query: PICTURE_QUERY },
     (context, { query }) => stateView(context, query),
   ),
   followEvents: operation(
@@ -46,11 +47,8 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     { query: PICTURE_QUERY },
     (context, { query }) => new Stream(JSON.stringify(query), () => stateView(context, query)),
   ),
-  listFacts: operation(
-    'GET /api/facts',
-    'What is documented and what is assumed.',
-    { answer: v.array(shapes.Fact) },
-    ({ world }) => factsOf(world.profile),
+  listFacts: operation('GET /api/facts', 'What is documented and what is assumed.', {}, ({ world }) =>
+    factsOf(world.profile),
   ),
 
   listRequests: operation(
@@ -58,93 +56,75 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     'The last requests, oldest first: at most 1,000 unless `limit` says otherwise.',
     {
       query: object({ ...FILTER.entries, limit: maybe(number) }),
-      answer: v.array(shapes.LedgerEntry),
     },
     ({ world }, { query: { limit = 1000, ...filter } }) => world.ledger.entries(filter).slice(-Math.max(1, limit)),
   ),
-  clearRequests: operation(
-    'DELETE /api/requests',
-    'Empties the ledger.',
-    { answer: shapes.LedgerSummary },
-    ({ world }) => {
-      world.ledger.clear();
-      world.changed('all');
-      return world.ledger.summary();
-    },
-  ),
-  getRequest: operation(
-    'GET /api/requests/{id}',
-    'One request.',
-    { answer: shapes.LedgerEntry },
-    ({ world }, { path }) => found(world.ledger.find(Number(path.id)), 'this request is unknown or no longer kept'),
+  clearRequests: operation('DELETE /api/requests', 'Empties the ledger.', {}, ({ world }) => {
+    world.ledger.clear();
+    world.changed('all');
+    return world.ledger.summary();
+  }),
+  getRequest: operation('GET /api/requests/{id}', 'One request.', {}, ({ world }, { path }) =>
+    found(world.ledger.find(Number(path.id)), 'this request is unknown or no longer kept'),
   ),
 
-  listApps: operation('GET /api/apps', 'All apps.', { answer: v.array(shapes.AppView) }, ({ world }) =>
-    appViews(world),
-  ),
-  addApp: operation(
-    'POST /api/apps',
-    'Adds an app.',
-    { body: actions.NEW_APP, answer: shapes.AppView },
-    ({ world }, { body }) => appView(actions.addApp(world, body), world.secrets),
-  ),
-  changeApp: operation(
-    'PATCH /api/apps/{id}',
-    'Renames, enables or disables an app.',
-    { body: actions.CHANGES, answer: shapes.AppView },
-    ({ world }, { path, body }) => appView(actions.changeApp(world, path.id, body), world.secrets),
+  changeClient: operation(
+    'PATCH /api/client',
+    'Enables or disables the client.',
+    { body: actions.ENABLED },
+    ({ world }, { body }) => {
+      actions.enableClient(world, body.enabled);
+      return clientView(world);
+    },
   ),
   rotateSecret: operation(
-    'POST /api/apps/{id}/rotate',
-    'Gives an app a new client secret. The old one stays valid for the overlap, which is 0 by default.',
-    { body: actions.ROTATION, answer: shapes.AppView },
-    ({ world }, { path, body }) => {
-      const app = actions.appOf(world, path.id);
-      actions.rotateSecret(world, app, body.overlapMs);
-      return appView(app, world.secrets);
+    'POST /api/client/rotate',
+    'Gives the client a new secret. The old one stays valid for the overlap, which is 0 by default.',
+    { body: actions.ROTATION },
+    ({ world }, { body }) => {
+      actions.rotateSecret(world, body.overlapMs);
+      return clientView(world);
     },
   ),
 
   listOwners: operation(
     'GET /api/owners',
     'Owners with their access keys: all, or those that match a search.',
-    { query: object({ search: maybe(string), limit: maybe(number) }), answer: v.array(shapes.OwnerView) },
+    { query: object({ search: maybe(string), limit: maybe(number) }) },
     ({ world }, { query }) => {
       const matching = world.directory.search(query.search ?? '');
       return ownerViews(world, matching.slice(0, Math.max(1, query.limit ?? matching.length)));
     },
   ),
-  getOwner: operation('GET /api/owners/{id}', 'One owner.', { answer: shapes.OwnerView }, ({ world }, { path }) =>
-    viewOf(world, path.id),
-  ),
+  getOwner: operation('GET /api/owners/{id}', 'One owner.', {}, ({ world }, { path }) => viewOf(world, path.id)),
   addOwner: operation(
     'POST /api/owners',
-    'Adds an owner, with an access key for an app (default: the first).',
-    { body: actions.NEW_OWNER, answer: shapes.OwnerView },
+    'Adds an owner, with an access key.',
+    { body: actions.NEW_OWNER },
     ({ world }, { body }) => viewOf(world, actions.addOwner(world, body).id),
   ),
   changeOwner: operation(
     'PATCH /api/owners/{id}',
     'Renames, enables or disables an owner.',
-    { body: actions.CHANGES, answer: shapes.OwnerView },
+    { body: actions.CHANGES },
     ({ world }, { path, body }) => viewOf(world, actions.changeOwner(world, path.id, body).id),
   ),
   addAccessKey: operation(
     'POST /api/owners/{id}/keys',
-    'Gives an owner another access key, for an app (default: the first).',
-    { body: object({ app: maybe(string) }), answer: shapes.OwnerView },
-    ({ world }, { path, body }) => viewOf(world, actions.addAccessKey(world, path.id, body.app).ownerId),
+    'Gives an owner another access key.',
+    { body: NOTHING },
+    ({ world }, { path }) => viewOf(world, actions.addAccessKey(world, path.id).ownerId),
   ),
   changeAccessKey: operation(
     'PATCH /api/keys/{id}',
     'Enables or disables an access key.',
-    { body: object({ enabled: boolean }), answer: shapes.OwnerView },
+    { body: actions.ENABLED },
     ({ world }, { path, body }) => viewOf(world, actions.enableAccessKey(world, path.id, body.enabled).ownerId),
   ),
   revokeAccessKey: operation(
     'POST /api/keys/{id}/revoke',
     'Revokes an access key permanently.',
-    { body: NOTHING, answer: shapes.OwnerView },
+    { body: NOTHING },
     ({ world }, { path }) => {
       const key = actions.accessKeyOf(world, path.id);
       actions.revokeAccessKey(world, key);
@@ -153,75 +133,55 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   ),
   getCredentials: operation(
     'GET /api/credentials',
-    'The settings of an integration, for one owner and one app (default: the first of each).',
-    { query: OF_OWNER_AND_APP, answer: shapes.CredentialsView, secret: true },
-    (context, { query }) => credentialsView(context, query.owner, query.app),
+    'The settings of an integration with its secrets, for one owner (default: the first).',
+    { query: OF_OWNER },
+    (context, { query }) => credentialsView(context, query.owner),
   ),
   revokeTokens: operation(
     'POST /api/tokens/revoke',
     'Revokes the token with this fingerprint, all tokens of an owner, or all tokens: exactly one of the three.',
     {
       body: object({ fingerprint: maybe(string), owner: maybe(string), all: maybe(boolean) }),
-      answer: object({ revoked: count }),
     },
     ({ world }, { body }) => ({ revoked: actions.revokeTokens(world, body) }),
   ),
 
-  listFaults: operation('GET /api/faults', 'The fault rules.', { answer: v.array(ACTIVE_FAULT) }, ({ world }) =>
-    world.faults.list(),
-  ),
-  addFault: operation(
-    'POST /api/faults',
-    'Adds a fault rule.',
-    { body: FAULT_RULE, answer: ACTIVE_FAULT },
-    ({ world }, { body }) => {
-      const id = world.faults.add(body);
-      return found(world.faults.list().find((rule) => rule.id === id));
-    },
-  ),
-  clearFaults: operation(
-    'DELETE /api/faults',
-    'Removes every fault rule.',
-    { answer: v.array(ACTIVE_FAULT) },
-    ({ world }) => {
-      world.faults.clear();
-      return world.faults.list();
-    },
-  ),
-  removeFault: operation(
-    'DELETE /api/faults/{id}',
-    'Removes one fault rule.',
-    { answer: v.array(ACTIVE_FAULT) },
-    ({ world }, { path }) => {
-      if (!world.faults.has(path.id)) throw new NotFound('there is no such fault');
-      world.faults.remove(path.id);
-      return world.faults.list();
-    },
-  ),
+  listFaults: operation('GET /api/faults', 'The fault rules.', {}, ({ world }) => world.faults.list()),
+  addFault: operation('POST /api/faults', 'Adds a fault rule.', { body: FAULT_RULE }, ({ world }, { body }) => {
+    const id = world.faults.add(body);
+    return found(world.faults.list().find((rule) => rule.id === id));
+  }),
+  clearFaults: operation('DELETE /api/faults', 'Removes every fault rule.', {}, ({ world }) => {
+    world.faults.clear();
+    return world.faults.list();
+  }),
+  removeFault: operation('DELETE /api/faults/{id}', 'Removes one fault rule.', {}, ({ world }, { path }) => {
+    if (!world.faults.has(path.id)) throw new NotFound('there is no such fault');
+    world.faults.remove(path.id);
+    return world.faults.list();
+  }),
 
   getProfile: operation(
     'GET /api/profile',
     'The settings for undocumented behaviour.',
-    { answer: PROFILE },
+    {},
     ({ world }) => world.profile,
   ),
   changeProfile: operation(
     'PATCH /api/profile',
     'Changes some settings.',
-    { body: PROFILE_CHANGES, answer: PROFILE },
+    { body: PROFILE_CHANGES },
     ({ world }, { body }) => {
       actions.changeProfile(world, body);
       return world.profile;
     },
   ),
 
-  getClock: operation('GET /api/clock', 'The time of the sandbox.', { answer: shapes.ClockView }, ({ world }) =>
-    clockView(world),
-  ),
+  getClock: operation('GET /api/clock', 'The time of the sandbox.', {}, ({ world }) => clockView(world)),
   changeClock: operation(
     'POST /api/clock',
     'Advances the clock, and freezes or resumes it.',
-    { body: actions.CLOCK_CHANGES, answer: shapes.ClockView },
+    { body: actions.CLOCK_CHANGES },
     ({ world }, { body }) => {
       actions.changeClock(world, body);
       return clockView(world);
@@ -231,7 +191,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   listScenarios: operation(
     'GET /api/scenarios',
     'The scenarios, with the verdict of their last run.',
-    { answer: v.array(shapes.ScenarioView) },
+    {},
     ({ world }) =>
       SCENARIOS.map((scenario) => {
         const verdict = world.verdicts.get(scenario.name);
@@ -241,56 +201,45 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
   startScenario: operation(
     'POST /api/scenarios/{name}',
     'Starts a scenario.',
-    { body: OF_OWNER, answer: shapes.ScenarioRun },
+    { body: OF_OWNER },
     ({ world }, { path, body }) => startScenario(world, path.name, body).run,
   ),
   runScenario: operation(
     'POST /api/scenarios/{name}/run',
     'Runs a scenario to its end, for 30 to 90 seconds, and answers with its verdict.',
-    { body: OF_OWNER, answer: shapes.ScenarioVerdict },
+    { body: OF_OWNER },
     ({ world }, { path, body }) => startScenario(world, path.name, body).verdict,
   ),
   stopScenario: operation(
     'DELETE /api/scenarios',
     'Ends the running scenario and removes its fault.',
-    { answer: object({ ended: boolean }) },
+    {},
     ({ world }) => ({ ended: finishScenario(world, 'it was stopped') }),
   ),
 
-  previewAnswer: operation(
-    'POST /api/preview',
-    'The answer that a token request would get now, if it were refused (`error`), or under a fault rule. Sends nothing.',
-    { body: object({ error: maybe(boolean), fault: maybe(FAULT_RULE) }), answer: shapes.PreviewView },
-    ({ world }, { body }) => previewOf(world, body),
-  ),
   tryOnce: operation(
     'POST /api/try',
     'Sends one token request and one call to /echo over the token plane.',
-    { body: OF_OWNER_AND_APP, answer: shapes.TryView },
-    (context, { body }) => tryOnce(credentialsView(context, body.owner, body.app)),
+    { body: OF_OWNER },
+    (context, { body }) => tryOnce(credentialsView(context, body.owner)),
   ),
   createOwners: operation(
     'POST /api/seed',
     'Creates owners until there are this many.',
-    { body: actions.SEED, answer: object({ owners: count }) },
+    { body: actions.SEED },
     ({ world }, { body }) => {
       actions.seedOwners(world, body.owners);
       return { owners: world.directory.owners.size };
     },
   ),
-  reset: operation(
-    'POST /api/reset',
-    'Restores the state from the start.',
-    { body: NOTHING, answer: shapes.StateView },
-    (context) => {
-      finishScenario(context.world, 'the sandbox was reset');
-      actions.reset(context.world);
-      return stateView(context);
-    },
-  ),
+  reset: operation('POST /api/reset', 'Restores the state from the start.', { body: NOTHING }, (context) => {
+    finishScenario(context.world, 'the sandbox was reset');
+    actions.reset(context.world);
+    return stateView(context);
+  }),
 };
 
-const viewOf = (world: World, ownerId: string): shapes.OwnerView =>
+const viewOf = (world: World, ownerId: string): OwnerView =>
   found(ownerViews(world, [actions.ownerOf(world, ownerId)])[0]);
 
 function found<Value>(value: Value | undefined, otherwise = 'it was removed meanwhile'): Value {

@@ -1,14 +1,14 @@
 import type * as v from 'valibot';
-import { appOf, currentKey, firstApp, ownerOf } from '../state/actions.ts';
-import { groupedBy } from '../state/grouped-by.ts';
-import { hasFailed, pictureMark } from '../state/marks.ts';
-import { NotFound } from '../state/problems.ts';
-import { maybe, number, object, string } from '../state/schema.ts';
-import type { World } from '../state/world.ts';
+import { groupedBy } from '../state/ledger/grouped-by.ts';
+import { hasFailed, pictureMark } from '../state/ledger/marks.ts';
+import { currentKey, ownerOf } from '../state/world/actions.ts';
+import { NotFound } from '../state/world/problems.ts';
+import { maybe, number, object, string } from '../state/world/schema.ts';
+import type { World } from '../state/world/world.ts';
 import type { ControlContext } from './context.ts';
 import { environmentOf } from './environment.ts';
 import type { CredentialsView, LaneView, LedgerEntry, PictureView, StateView } from './shapes.ts';
-import { appViews, clockView, figuresView, tokenView } from './views.ts';
+import { clientView, clockView, figuresView, tokenView } from './views.ts';
 
 const MAX_DRAWN = 500;
 const MAX_OTHERS = 200;
@@ -39,7 +39,7 @@ export function stateView(context: ControlContext, query: PictureQuery = {}): St
   const { world, url } = context;
   return {
     url,
-    env: environmentOf(context, firstApp(world), undefined, () => '•'.repeat(16)),
+    env: environmentOf(context, undefined, () => '•'.repeat(16)),
     clock: clockView(world),
     figures: figuresView(world),
     requests: lastRequests(world),
@@ -48,7 +48,7 @@ export function stateView(context: ControlContext, query: PictureQuery = {}): St
     ownersVersion: world.ownersVersion,
     faults: world.faults.list(),
     profile: world.profile,
-    apps: appViews(world),
+    client: clientView(world),
     ...(world.scenario && { scenario: world.scenario.run }),
   };
 }
@@ -125,21 +125,20 @@ function worstFirst(world: World, ids: readonly string[], requests: ReadonlyMap<
   return weighed.sort((a, b) => b.weight - a.weight || a.index - b.index).map(({ id }) => id);
 }
 
-/** The settings of an integration for one owner and app, by default the first of each. Holds secrets. */
-export function credentialsView(context: ControlContext, ownerId?: string, appId?: string): CredentialsView {
+/** The settings of an integration for one owner, by default the first. Holds secrets. */
+export function credentialsView(context: ControlContext, ownerId?: string): CredentialsView {
   const { world, url } = context;
-  const app = appOf(world, appId);
   const [firstOwner] = world.directory.owners.keys();
   const owner = ownerOf(world, ownerId ?? firstOwner ?? '');
-  const key = currentKey(world, owner.id, app.id);
-  if (!key) throw new NotFound('this owner has no access key for this app');
-  const { clientId, secrets } = app;
+  const key = currentKey(world, owner.id);
+  if (!key) throw new NotFound('this owner has no access key');
+  const { clientId, secrets } = world.directory.client;
   return {
     baseUrl: url,
     clientId,
     clientSecret: secrets[0]?.value ?? '',
     owner: owner.id,
     accessKey: key.value,
-    env: environmentOf(context, app, key.value),
+    env: environmentOf(context, key.value),
   };
 }

@@ -1,11 +1,10 @@
 /** The world as the control plane shows it: ids and fingerprints, no secrets. */
 
-import type { AccessKey, App, Owner } from '../state/directory.ts';
-import { groupedBy } from '../state/grouped-by.ts';
-import type { Secrets } from '../state/secrets.ts';
-import type { IssuedToken } from '../state/tokens.ts';
-import type { World } from '../state/world.ts';
-import type { AccessKeyView, AppView, ClockView, FiguresView, OwnerView, TokenView } from './shapes.ts';
+import { groupedBy } from '../state/ledger/grouped-by.ts';
+import type { AccessKey, Owner } from '../state/world/directory.ts';
+import type { IssuedToken } from '../state/world/tokens.ts';
+import type { World } from '../state/world/world.ts';
+import type { AccessKeyView, ClientView, ClockView, FiguresView, OwnerView, TokenView } from './shapes.ts';
 
 export function clockView({ clock }: World): ClockView {
   return { nowMs: clock.now(), frozen: clock.frozen };
@@ -13,26 +12,20 @@ export function clockView({ clock }: World): ClockView {
 
 export function tokenView(token: IssuedToken): TokenView {
   const { fingerprint, accessKey, issuedAtMs, expiresAtMs, revokedAtMs } = token;
-  const { ownerId: owner, appId: app } = accessKey;
-  return { fingerprint, owner, app, issuedAtMs, expiresAtMs, ...(revokedAtMs !== undefined && { revokedAtMs }) };
+  const owner = accessKey.ownerId;
+  return { fingerprint, owner, issuedAtMs, expiresAtMs, ...(revokedAtMs !== undefined && { revokedAtMs }) };
 }
 
-export function appView(app: App, secrets: Secrets): AppView {
-  const { id, name, enabled, clientId } = app;
+export function clientView({ directory, secrets }: World): ClientView {
+  const { clientId, enabled, secrets: given } = directory.client;
   return {
-    id,
-    name,
-    enabled,
     clientId,
-    secrets: app.secrets.map(({ value, goodUntilMs }) => ({
+    enabled,
+    secrets: given.map(({ value, goodUntilMs }) => ({
       fingerprint: secrets.fingerprint(value),
       ...(goodUntilMs !== undefined && { goodUntilMs }),
     })),
   };
-}
-
-export function appViews({ directory, secrets }: World): AppView[] {
-  return [...directory.apps.values()].map((app) => appView(app, secrets));
 }
 
 export function figuresView({ ledger, tokens, clock, directory }: World): FiguresView {
@@ -64,6 +57,6 @@ export function ownerViews(world: World, owners: Iterable<Owner> = world.directo
   });
 }
 
-function accessKeyView({ id, appId: app, fingerprint, enabled, revoked }: AccessKey): AccessKeyView {
-  return { id, app, fingerprint, enabled, revoked };
+function accessKeyView({ id, fingerprint, enabled, revoked }: AccessKey): AccessKeyView {
+  return { id, fingerprint, enabled, revoked };
 }

@@ -17,7 +17,7 @@ const PAGE = `<!doctype html>
 </head>
 <body>
 <div id="portal"><main><h1>Token sandbox</h1>
-<p>This page needs JavaScript. Its REST API works without: <a href="/openapi.json">OpenAPI document</a>.</p></main>
+<p>This page needs JavaScript. Its REST API works without: see docs/sandbox.md.</p></main>
 </div>
 </body>
 </html>

@@ -1,5 +1,5 @@
-import type { LedgerKind } from '../state/ledger-entry.ts';
-import type { Profile } from '../state/profile.ts';
+import type { LedgerKind } from '../state/ledger/ledger-entry.ts';
+import type { Profile } from '../state/world/profile.ts';
 import { type Answer, jsonAnswer } from './http-io.ts';
 import { malformedAnswer } from './malformed-answers.ts';
 import type { Refusal, TokenRequestFields } from './token-request.ts';

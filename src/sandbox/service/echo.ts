@@ -1,5 +1,5 @@
-import type { LedgerEntry, Outcome } from '../state/ledger-entry.ts';
-import type { TokenState } from '../state/tokens.ts';
+import type { LedgerEntry, Outcome } from '../state/ledger/ledger-entry.ts';
+import type { TokenState } from '../state/world/tokens.ts';
 import { type Answer, jsonAnswer } from './http-io.ts';
 
 /** The header that names the owner, by id, for whom the caller means to act. */

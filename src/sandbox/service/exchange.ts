@@ -1,12 +1,12 @@
 import type { IncomingMessage } from 'node:http';
-import type { AccessKey } from '../state/directory.ts';
-import type { LedgerEntry, LedgerFacts, Outcome } from '../state/ledger-entry.ts';
-import type { IssuedToken } from '../state/tokens.ts';
-import { tokenStateIn, type World } from '../state/world.ts';
+import type { LedgerEntry, LedgerFacts, Outcome } from '../state/ledger/ledger-entry.ts';
+import type { AccessKey } from '../state/world/directory.ts';
+import type { IssuedToken } from '../state/world/tokens.ts';
+import { tokenStateIn, type World } from '../state/world/world.ts';
 import { refusalAnswer, tokenAnswer } from './answers.ts';
 import { bearerOf, EXPECTED_OWNER, echo } from './echo.ts';
 import type { Answer, BodyResult } from './http-io.ts';
-import { type Parties, partiesOf, refuseParties } from './token-issuer.ts';
+import { refusalOf } from './token-issuer.ts';
 import { badRequest, type Refusal, readTokenRequest, type TokenRequestFields } from './token-request.ts';
 
 /**
@@ -57,17 +57,16 @@ export function exchangeOf(world: World, req: IncomingMessage, body: BodyResult)
 
 function tokenExchange(world: World, req: IncomingMessage, method: string, body: BodyResult): Exchange {
   const [fields, problem] = readOrRefuse(world, req, body);
-  const parties = partiesOf(world.directory, fields);
   const sentKey = fields.appliance_owner_scope;
+  const accessKey = sentKey === undefined ? undefined : world.directory.findAccessKey(sentKey);
   const facts: LedgerFacts = {
     kind: 'token',
     method,
-    ...(parties.app && { app: parties.app.id }),
-    ...(parties.accessKey && { owner: parties.accessKey.ownerId }),
-    wasted: parties.accessKey !== undefined && hasGoodToken(world, parties.accessKey),
-    ...(sentKey !== undefined && { accessKey: parties.accessKey?.fingerprint ?? world.secrets.fingerprint(sentKey) }),
+    ...(accessKey && { owner: accessKey.ownerId }),
+    wasted: accessKey !== undefined && hasGoodToken(world, accessKey),
+    ...(sentKey !== undefined && { accessKey: accessKey?.fingerprint ?? world.secrets.fingerprint(sentKey) }),
   };
-  return { facts, respond: (how) => respondToken(world, fields, parties, problem, how?.wrongOwner) };
+  return { facts, respond: (how) => respondToken(world, fields, accessKey, problem, how?.wrongOwner) };
 }
 
 function readOrRefuse(world: World, req: IncomingMessage, body: BodyResult): [TokenRequestFields, Refusal?] {
@@ -85,14 +84,12 @@ function readOrRefuse(world: World, req: IncomingMessage, body: BodyResult): [To
 function respondToken(
   world: World,
   fields: TokenRequestFields,
-  parties: Parties,
+  accessKey: AccessKey | undefined,
   problem?: Refusal,
   wrongOwner = false,
 ): Response {
   const nowMs = world.clock.now();
-  const { app, accessKey } = parties;
-  const secretIsGood = !!app && world.directory.secretIsGood(app, fields.client_secret ?? '', nowMs);
-  const refusal = problem ?? refuseParties(parties, secretIsGood, world.directory, world.profile);
+  const refusal = problem ?? refusalOf(world, fields, accessKey);
   if (refusal || !accessKey) return refuse(world, refusal ?? badRequest('refused'), fields);
   const wasted = hasGoodToken(world, accessKey);
   const other = wrongOwner ? anotherOwnersKey(world, accessKey) : undefined;
@@ -119,10 +116,10 @@ function issue(
   return world.tokens.issue(accessKey, nowMs, { ...options, stillborn: accessKey.revoked });
 }
 
-/** An unrevoked key of another owner for the same app. */
+/** An unrevoked key of another owner. */
 function anotherOwnersKey(world: World, accessKey: AccessKey): AccessKey | undefined {
   for (const other of world.directory.accessKeys.values()) {
-    if (other.appId === accessKey.appId && other.ownerId !== accessKey.ownerId && !other.revoked) return other;
+    if (other.ownerId !== accessKey.ownerId && !other.revoked) return other;
   }
   return undefined;
 }
@@ -140,7 +137,7 @@ function echoExchange(world: World, req: IncomingMessage, method: string): Excha
   const facts: LedgerFacts = {
     kind: 'echo',
     method,
-    ...(token && { app: token.accessKey.appId, owner: token.accessKey.ownerId, token: token.fingerprint }),
+    ...(token && { owner: token.accessKey.ownerId, token: token.fingerprint }),
     ...(token && { tokenExpiresAtMs: token.expiresAtMs }),
     ...(presented !== undefined && !token && { token: world.secrets.fingerprint(presented) }),
   };

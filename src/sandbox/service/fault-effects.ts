@@ -5,8 +5,8 @@
  */
 
 import { gzipSync } from 'node:zlib';
-import type { AnswerFault } from '../state/faults.ts';
-import type { LedgerKind, Outcome } from '../state/ledger-entry.ts';
+import type { LedgerKind, Outcome } from '../state/ledger/ledger-entry.ts';
+import type { AnswerFault } from '../state/world/faults.ts';
 import { errorBodyFor } from './answers.ts';
 import type { FaultedExchange } from './faulted-exchange.ts';
 import { type Answer, headersOf, jsonAnswer, send } from './http-io.ts';
@@ -193,11 +193,7 @@ function wronglyZipped(body: string, how: 'plain' | 'cut' | 'corrupt'): Buffer {
 }
 
 /** The answer of a `status` fault, with `Retry-After` where one applies. */
-export function statusFaultAnswer(
-  kind: LedgerKind,
-  effect: EffectOf<'status'>,
-  windowEndsInMs: number | undefined,
-): Answer {
+function statusFaultAnswer(kind: LedgerKind, effect: EffectOf<'status'>, windowEndsInMs: number | undefined): Answer {
   const { status, body, headers } = effect;
   const windowSeconds = windowEndsInMs === undefined ? undefined : Math.max(1, Math.ceil(windowEndsInMs / 1000));
   const retryAfter = effect.retryAfter ?? (status === 429 ? windowSeconds : undefined);

@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { FaultDecision } from '../state/faults.ts';
-import type { OpenEntry } from '../state/ledger.ts';
-import type { LedgerEntry, LedgerKind, Outcome } from '../state/ledger-entry.ts';
-import type { World } from '../state/world.ts';
+import type { OpenEntry } from '../state/ledger/ledger.ts';
+import type { LedgerEntry, LedgerKind, Outcome } from '../state/ledger/ledger-entry.ts';
+import type { FaultDecision } from '../state/world/faults.ts';
+import type { World } from '../state/world/world.ts';
 import type { Exchange, Respond, Response } from './exchange.ts';
 import { onceEnded, send } from './http-io.ts';
 

@@ -1,44 +1,32 @@
-import type { AccessKey, App, Directory } from '../state/directory.ts';
-import type { Profile } from '../state/profile.ts';
+import type { AccessKey } from '../state/world/directory.ts';
+import type { Profile } from '../state/world/profile.ts';
+import type { World } from '../state/world/world.ts';
 import type { Refusal, TokenRequestFields } from './token-request.ts';
-
-/** The app and access key that a token request names, valid or not. */
-export interface Parties {
-  readonly app: App | undefined;
-  readonly accessKey: AccessKey | undefined;
-}
-
-export function partiesOf(directory: Directory, fields: TokenRequestFields): Parties {
-  return {
-    app: fields.client_id === undefined ? undefined : directory.findApp(fields.client_id),
-    accessKey:
-      fields.appliance_owner_scope === undefined ? undefined : directory.findAccessKey(fields.appliance_owner_scope),
-  };
-}
 
 /**
  * The refusal for a token request, if it must be refused. Checks the client first, so that an unknown client learns
- * nothing about owners: unknown client id, wrong secret, disabled app. Then the access key: unknown, another app's,
- * revoked (answered as the profile says), disabled, and its owner disabled.
+ * nothing about owners: unknown client id, wrong secret, disabled client. Then the access key: unknown, revoked
+ * (answered as the profile says), disabled, and its owner disabled.
  *
  * @see {@link https://www.rfc-editor.org/rfc/rfc6749#section-5.2 RFC 6749 §5.2}
  */
-export function refuseParties(
-  { app, accessKey }: Parties,
-  secretIsGood: boolean,
-  directory: Directory,
-  profile: Profile,
+export function refusalOf(
+  { directory, profile, clock }: World,
+  { client_id, client_secret = '' }: TokenRequestFields,
+  accessKey: AccessKey | undefined,
 ): Refusal | undefined {
-  if (!app) return invalidClient('client_id', 'is unknown');
-  if (!secretIsGood) return invalidClient('client_secret', 'is not the secret of this app');
-  if (!app.enabled) {
-    return { status: 400, error: 'unauthorized_client', description: 'the app is disabled', field: 'client_id' };
+  const { client, owners } = directory;
+  if (client_id !== client.clientId) return invalidClient('client_id', 'is unknown');
+  if (!directory.secretIsGood(client_secret, clock.now())) {
+    return invalidClient('client_secret', 'is not the secret of this client');
+  }
+  if (!client.enabled) {
+    return { status: 400, error: 'unauthorized_client', description: 'the client is disabled', field: 'client_id' };
   }
   if (!accessKey) return invalidGrant('is not a known access key');
-  if (accessKey.appId !== app.id) return invalidGrant('is the access key of another app');
   if (accessKey.revoked) return revokedKey(profile);
   if (!accessKey.enabled) return invalidGrant('is a disabled access key');
-  if (!directory.owners.get(accessKey.ownerId)?.enabled) return invalidGrant('belongs to a disabled owner');
+  if (!owners.get(accessKey.ownerId)?.enabled) return invalidGrant('belongs to a disabled owner');
   return undefined;
 }
 

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { OpenEntry } from '../state/ledger.ts';
-import type { World } from '../state/world.ts';
+import type { OpenEntry } from '../state/ledger/ledger.ts';
+import type { World } from '../state/world/world.ts';
 import { type Exchange, exchangeOf, MAX_BODY_BYTES } from './exchange.ts';
 import { applyFault } from './fault-effects.ts';
 import { FaultedExchange } from './faulted-exchange.ts';

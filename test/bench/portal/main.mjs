@@ -153,13 +153,13 @@ function replayed() {
     const requests = Array.from({ length: 40 }, (_, n) => {
       const owner = `owner-${`${1 + ((id + n) % owners)}`.padStart(3, '0')}`;
       const token = `f${id + n}`;
-      const known = { app: 'app-1', owner, accessKey: `k${owner}`, token, status: 200, durationMs: 1.5, wasted: false };
+      const known = { owner, accessKey: `k${owner}`, token, status: 200, durationMs: 1.5, wasted: false };
       const outcome = outcomes[(id + n) % 5];
       return { id: id + n, kind: 'token', method: 'POST', atMs: nowMs - 40 + n, outcome, ...known };
     });
     id += 40;
-    const tokens = requests.map(({ owner, app, token, atMs }) => {
-      return { fingerprint: token, owner, app, issuedAtMs: atMs, expiresAtMs: atMs + 30_000 };
+    const tokens = requests.map(({ owner, token, atMs }) => {
+      return { fingerprint: token, owner, issuedAtMs: atMs, expiresAtMs: atMs + 30_000 };
     });
     second = Math.floor(nowMs / 1000);
     const seconds = [[second, 200, 0, 100, 100, 0, 0, 0]];

@@ -10,7 +10,7 @@ import { launchBrowser, requestToken } from './parts.mjs';
 
 const { startSandbox } = await import(process.env.SANDBOX_ENTRY ?? '../../../dist/sandbox/index.js');
 const browser = await launchBrowser();
-const OTHER_SCREENS = ['owners', 'owners?owner=owner-003', 'apps', 'faults', 'response', 'scenarios'];
+const OTHER_SCREENS = ['owners', 'owners?owner=owner-003', 'faults', 'response', 'scenarios'];
 const SIZES = [
   { width: 1440, height: 1000 },
   { width: 1024, height: 900 },

@@ -1,17 +1,6 @@
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
-import {
-  chmodSync,
-  existsSync,
-  lstatSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -164,7 +153,7 @@ describe('sandbox', () => {
       const read = () => readFileSync(env.OTR_CLIENT_SECRET_FILE ?? '', 'utf8');
       const before = read();
       const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' };
-      await fetch(`${env.PORTAL_URL}/api/apps/app-1/rotate`, init);
+      await fetch(`${env.PORTAL_URL}/api/client/rotate`, init);
       const credentials = (await (await fetch(`${env.PORTAL_URL}/api/credentials`)).json()) as {
         clientSecret: string;
         env: string;
@@ -313,14 +302,6 @@ describe('ports', () => {
     expect(seen.second % 2).toBe(0);
   });
 
-  it('are kept with --state, also where they are not the defaults', async () => {
-    const state = join(folder, 'ports.json');
-    const first = await portsOf(['--state', state, ...FREE]);
-    const second = await portsOf(['--state', state]);
-    expect(first.seen.port).toBeGreaterThan(0);
-    expect(second.seen).toEqual(first.seen);
-  });
-
   it('that are given and in use are an error', async () => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
@@ -330,67 +311,6 @@ describe('ports', () => {
     expect(ended.code).toBe(2);
     expect(ended.err).toContain(`port ${port} is in use: choose another with --port`);
   });
-});
-
-describe('--state', () => {
-  it('says so when the last changes cannot be saved, and exits with 1', async () => {
-    const gone = mkdtempSync(join(folder, 'gone-'));
-    const { code, text } = await running([...FREE, '--state', join(gone, 'state.json')], async () =>
-      rmSync(gone, { recursive: true }),
-    );
-    expect(code).toBe(1);
-    expect(text).toMatch(
-      /\nowner-token-registry sandbox: the last changes were not saved: state file .* folder does not/,
-    );
-  });
-
-  it.each([
-    ['a path in no folder', () => join(folder, 'nowhere/state.json'), 'its folder does not exist'],
-    ['a directory', () => folder, 'not a regular file'],
-    ['a damaged file', () => file('damaged.json', '{"format":1,'), 'damaged, it is not JSON'],
-    ['a file of something else', () => file('else.json', '{"name":"canary"}'), 'damaged, it is not a state'],
-    ['a file in place of a folder', () => join(file('file', 'text'), 'state.json'), 'its folder is a file'],
-    ['a name that is too long', () => join(folder, 'x'.repeat(300)), 'its name is too long'],
-    ['a name that is too long for the lock beside it', () => join(folder, 'x'.repeat(255)), 'its name is too long'],
-    ['a loop of links', () => loop(), 'its symbolic links form a loop'],
-    ['a device without an end', () => '/dev/zero', 'not a regular file'],
-    ['a terminal', () => '/dev/tty', 'not a regular file'],
-    ['a pipe', () => pipe(), 'not a regular file'],
-    // Not even root may create a file here. Elsewhere than on Linux there is no such folder.
-    ['a folder without permission', () => '/sys/state.json', 'no permission|its folder does not exist|EROFS'],
-  ])('explains %s in one sentence, and leaves it as it is', async (_, pathOf, expected) => {
-    const path = pathOf();
-    const before = [looksOf(path), readdirSync(folder)];
-    const { code, out, err } = await runCommand(['sandbox', ...FREE, '--state', path]);
-    expect({ code, out }).toEqual({ code: 2, out: '' });
-    expect(err).toMatch(
-      new RegExp(`^owner-token-registry sandbox: --state: state file .*(${expected}).*\nRun .* for usage.\n$`),
-    );
-    expect(err).not.toMatch(/defect|canary|\n +at /);
-    expect([looksOf(path), readdirSync(folder)]).toEqual(before);
-  });
-
-  function loop(): string {
-    symlinkSync('loop-b', join(folder, 'loop-a'));
-    symlinkSync('loop-a', join(folder, 'loop-b'));
-    return join(folder, 'loop-a');
-  }
-
-  function pipe(): string {
-    const path = join(folder, 'pipe');
-    execFileSync('mkfifo', [path]);
-    return path;
-  }
-
-  /** What a path names, with the text of a regular file; undefined if it names nothing. */
-  function looksOf(path: string): unknown {
-    try {
-      const stat = lstatSync(path);
-      return [stat.mode, stat.mtimeMs, stat.isFile() ? readFileSync(path, 'utf8') : ''];
-    } catch {
-      return undefined;
-    }
-  }
 });
 
 describe('--scenario with --exit-code', () => {

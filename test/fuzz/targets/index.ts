@@ -6,7 +6,6 @@ import { jwts } from './jwts.ts';
 import { liveViewRequests } from './live-view.ts';
 import { redisRecords } from './redis-records.ts';
 import { retryAfters } from './retry-after.ts';
-import { stateFiles } from './state-files.ts';
 import { tokenResponses, wireResponses } from './token-responses.ts';
 
 export const TARGETS = [
@@ -15,7 +14,6 @@ export const TARGETS = [
   errorBodies,
   retryAfters,
   jwts,
-  stateFiles,
   redisRecords,
   controlPlane,
   liveViewRequests,

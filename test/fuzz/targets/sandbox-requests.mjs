@@ -111,17 +111,7 @@ function tokenPlaneRequest(random, sandbox) {
 function controlRequest(random, sandbox) {
   const [method, pattern] = pick(random, sandbox.operations).split(' ');
   const path = pattern.replace(/\{\w+\}/g, () =>
-    pick(random, [
-      'app-1',
-      'owner-001',
-      'owner-001-app-1',
-      'fault-1',
-      '1',
-      'scenario',
-      'outage',
-      'cold-start',
-      junk(random),
-    ]),
+    pick(random, ['owner-001', 'owner-001-key', 'fault-1', '1', 'scenario', 'outage', 'cold-start', junk(random)]),
   );
   const query =
     random() < 0.15
@@ -168,7 +158,6 @@ function controlBody(random, pattern) {
   return {
     id: pick(random, ['mine', 'a b', junk(random), 5]),
     name: pick(random, ['A name', junk(random), '']),
-    app: pick(random, ['app-1', 'app-2', junk(random)]),
     owner: pick(random, ['owner-001', 'nobody', 3]),
     enabled: pick(random, [true, true, false, 'no']),
     overlapMs: pick(random, [0, 1000, -1, 1e300]),
@@ -195,7 +184,7 @@ function faultRule(random) {
     retryAfter: number(),
     location: pick(random, ['/x', 'https://evil.example/', junk(random)]),
     headers: pick(random, [{ 'x-y': 'z' }, { trailer: 'x-y' }, { 'bad header': '\r\n' }, null]),
-    target: pick(random, [{ owner: 'owner-001' }, { path: 'echo' }, { path: 'all' }, { app: 'app-1' }, {}, null]),
+    target: pick(random, [{ owner: 'owner-001' }, { path: 'echo' }, { path: 'all' }, {}, null]),
     when: pick(random, [
       { next: 1 },
       { next: 3 },

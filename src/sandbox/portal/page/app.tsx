@@ -3,7 +3,6 @@ import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { useSnapshot } from '../../../page-engine/hooks.ts';
 import { ConnectionStatus, STATUS_WORDS } from '../../../page-engine/parts.tsx';
 import { addressOf } from './address.ts';
-import { Apps } from './apps.tsx';
 import { ClockPanel } from './clock-panel.tsx';
 import { ConnectionContext, type PortalConnection } from './connection.ts';
 import { Faults } from './faults.tsx';
@@ -20,7 +19,6 @@ type Screen = ComponentType<{ model: Model }>;
 const SCREENS: readonly (readonly [path: string, title: string, screen: Screen])[] = [
   ['live', 'Live', Live],
   ['owners', 'Owners', Owners],
-  ['apps', 'Apps', Apps],
   ['faults', 'Faults', Faults],
   ['response', 'Response shape', ResponseShape],
   ['scenarios', 'Scenarios', Scenarios],

@@ -1,16 +1,20 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
+import { useTick } from '../../../page-engine/hooks.ts';
+import { timeOf } from '../../../page-engine/page-clock.ts';
+import { Status } from '../../../page-engine/parts.tsx';
+import { spanWord } from '../../../page-engine/words.ts';
 import type { CredentialsView, TryView } from '../../control/shapes.ts';
-import { ask } from './api.ts';
+import { ask, send } from './api.ts';
 import type { Model } from './model.ts';
-import { Action, CopyButton } from './parts.tsx';
+import { Action, CopyButton, Toggle } from './parts.tsx';
 
 const credentials = () => ask<CredentialsView>('GET', '/api/credentials');
 
 /** A first step for new users: the settings, and a button that sends one request. Closed once there were requests. */
 export function ConnectPanel({ model }: { model: Model }) {
   const [shown, setShown] = useState<CredentialsView | undefined>();
-  const [tried, sendOne] = useTry({});
+  const [tried, sendOne] = useTry();
   const [first] = useState(model.figures.total === 0);
   return (
     <details class="connect" open={first}>
@@ -38,20 +42,50 @@ export function ConnectPanel({ model }: { model: Model }) {
             Send one request
           </Action>
           {tried}
+          <ClientState model={model} />
         </div>
       </div>
     </details>
   );
 }
 
+/** The client and its secrets, with what changes them. */
+function ClientState({ model }: { model: Model }) {
+  const nowMs = timeOf(model, useTick(1000));
+  const { enabled, secrets } = model.client;
+  const rotate = (overlapMs: number) => () => {
+    const said = overlapMs > 0 ? `ends in ${spanWord(overlapMs)}` : 'no longer works';
+    return send(`New secret issued; the old one ${said}.`, 'POST', '/api/client/rotate', { overlapMs });
+  };
+  return (
+    <section aria-label="Client">
+      <div class="row tight">
+        <Status good={enabled}>client {enabled ? 'enabled' : 'disabled'}</Status>
+        {secrets.map(({ fingerprint, goodUntilMs = Infinity }) => (
+          <span key={fingerprint} class="secret">
+            secret <code>{fingerprint}</code>
+            {goodUntilMs < Infinity && (goodUntilMs > nowMs ? `, ends in ${spanWord(goodUntilMs - nowMs)}` : ', ended')}
+          </span>
+        ))}
+      </div>
+      <div class="row tight">
+        <Action look="quiet" act={rotate(0)}>
+          Rotate secret
+        </Action>
+        <Action look="quiet" act={rotate(300_000)}>
+          Rotate, 5 min overlap
+        </Action>
+        <Toggle path="/api/client" name="client" enabled={enabled} />
+      </div>
+    </section>
+  );
+}
+
 /** Sends a request from the page. `tried`: what it and its call of /echo were answered with. */
-export function useTry(body: {
-  owner?: string;
-  app?: string;
-}): [tried: ComponentChildren, send: () => Promise<string>] {
+export function useTry(owner?: string): [tried: ComponentChildren, send: () => Promise<string>] {
   const [tried, setTried] = useState<TryView | undefined>();
   const send = async () => {
-    setTried(await ask<TryView>('POST', '/api/try', body));
+    setTried(await ask<TryView>('POST', '/api/try', { ...(owner && { owner }) }));
     return '1 request was sent.';
   };
   return [tried && <Tried tried={tried} />, send];

@@ -1,8 +1,7 @@
 import { useState } from 'preact/hooks';
 import { Choice } from '../../../page-engine/parts.tsx';
-import type { AppView } from '../../control/shapes.ts';
-import { FAULT_KIND_NAMES, FAULT_KINDS } from '../../state/fault-kinds.ts';
-import type { FaultRule } from '../../state/fault-rules.ts';
+import { FAULT_KIND_NAMES, FAULT_KINDS } from '../../state/world/fault-kinds.ts';
+import type { FaultRule } from '../../state/world/fault-rules.ts';
 import { ask, Refused, send } from './api.ts';
 import {
   type FaultField,
@@ -16,7 +15,6 @@ import {
   WHEN_WORDS,
 } from './fault-rule.ts';
 import { Action, Section, TextField, useAction } from './parts.tsx';
-import { Preview, usePreview } from './preview.tsx';
 
 const KINDS = FAULT_KIND_NAMES.map((kind) => [kind, FAULT_KINDS[kind].word] as const);
 
@@ -27,7 +25,7 @@ const PATHS = [
   ['all', 'Everything'],
 ] as const;
 
-const START: FormValues = { kind: 'status', when: 'next', path: '', owner: '', app: '', fields: {} };
+const START: FormValues = { kind: 'status', when: 'next', path: '', owner: '', fields: {} };
 
 const FOR_30_S = { schedule: [[0, 30_000]] as [number, number][] };
 
@@ -40,8 +38,8 @@ const PRESETS: readonly (readonly [title: string, rule: FaultRule])[] = [
   ["Another owner's token, once", { kind: 'wrong_owner_token', when: { next: 1 } }],
 ];
 
-/** The form for a fault rule, with a preview of what the client will see. */
-export function FaultForm({ apps }: { apps: readonly AppView[] }) {
+/** The form for a fault rule. */
+export function FaultForm() {
   const [values, setValues] = useState(START);
   const [problem, setProblem] = useState('');
   const [busy, run] = useAction();
@@ -50,7 +48,6 @@ export function FaultForm({ apps }: { apps: readonly AppView[] }) {
     setValues({ ...values, ...changes });
   };
   const rule = ruleOf(values);
-  const preview = usePreview({ fault: rule });
   const add = async () => {
     try {
       await ask('POST', '/api/faults', rule);
@@ -86,6 +83,7 @@ export function FaultForm({ apps }: { apps: readonly AppView[] }) {
             onChange={(kind) => change({ kind, fields: pick(values.fields, 'when.') })}
           />
           {fieldsOf(fieldsOfKind(values.kind))}
+          <p class="hint">{FAULT_KINDS[values.kind].description}</p>
         </fieldset>
         <fieldset>
           <legend>When</legend>
@@ -101,15 +99,7 @@ export function FaultForm({ apps }: { apps: readonly AppView[] }) {
             problem={problemOf(OWNER_FIELD, problem)}
             onInput={(owner) => change({ owner: owner.trim() })}
           />
-          <Choice
-            label="App"
-            value={values.app}
-            options={[['', 'Any'], ...apps.map(({ id }) => [id, id] as const)]}
-            onChange={(app) => change({ app })}
-          />
         </fieldset>
-        <p class="hint">What the client sees</p>
-        <Preview preview={preview} />
         <p class="hint">The rule as JSON, for code and REST</p>
         <pre class="rule">{JSON.stringify(rule)}</pre>
         <button type="submit" class="main" aria-busy={busy}>

@@ -1,8 +1,8 @@
 /** The fields of the form for a fault rule, and the rule built from their values. The control plane validates it. */
 
-import { type FaultKind, faultMembers } from '../../state/fault-kinds.ts';
-import type { FaultRule } from '../../state/fault-rules.ts';
-import { fieldOf } from '../../state/schema.ts';
+import { type FaultKind, faultMembers } from '../../state/world/fault-kinds.ts';
+import type { FaultRule } from '../../state/world/fault-rules.ts';
+import { fieldOf } from '../../state/world/schema.ts';
 
 /** A field of the form. `seconds`: entered in seconds, sent in milliseconds. */
 export interface FaultField {
@@ -57,13 +57,12 @@ export interface FormValues {
   readonly when: WhenKind;
   readonly path: '' | 'token' | 'echo' | 'all';
   readonly owner: string;
-  readonly app: string;
   /** By field name; those of the condition begin with `when.`. */
   readonly fields: Readonly<Record<string, string>>;
 }
 
-export function ruleOf({ kind, when, path, owner, app, fields }: FormValues): FaultRule {
-  const target = { ...(path && { path }), ...(owner && { owner }), ...(app && { app }) };
+export function ruleOf({ kind, when, path, owner, fields }: FormValues): FaultRule {
+  const target = { ...(path && { path }), ...(owner && { owner }) };
   return {
     kind,
     ...membersOf(fieldsOfKind(kind), fields),

@@ -24,7 +24,7 @@ export function Faults({ model }: { model: Model }) {
         </p>
         <FaultTable model={model} />
       </Section>
-      <FaultForm apps={model.apps} />
+      <FaultForm />
     </div>
   );
 }

@@ -79,7 +79,7 @@ export function OwnerPage({ id, model }: { id: string; model: Model }) {
 
 function OwnerState({ owner, model }: { owner: OwnerView; model: Model }) {
   const { id, enabled, tokenRequests, coveredUntilMs } = owner;
-  const [tried, sendOne] = useTry({ owner: id });
+  const [tried, sendOne] = useTry(id);
   const nowMs = timeOf(model, useTick(1000));
   return (
     <section aria-label={`State of ${id}`}>
@@ -105,26 +105,19 @@ function OwnerState({ owner, model }: { owner: OwnerView; model: Model }) {
         <Toggle path={`/api/owners/${id}`} name={id} enabled={enabled} />
       </div>
       {tried}
-      <AccessKeys owner={owner} model={model} />
+      <AccessKeys owner={owner} />
     </section>
   );
 }
 
-function AccessKeys({ owner, model }: { owner: OwnerView; model: Model }) {
+function AccessKeys({ owner }: { owner: OwnerView }) {
   return (
     <>
       <div class="row heading">
         <h3>Access keys</h3>
-        {model.apps.map((app) => (
-          <Action
-            key={app.id}
-            act={() =>
-              send(`${owner.id} has a new access key.`, 'POST', `/api/owners/${owner.id}/keys`, { app: app.id })
-            }
-          >
-            {model.apps.length === 1 ? 'New key' : `New key for ${app.id}`}
-          </Action>
-        ))}
+        <Action act={() => send(`${owner.id} has a new access key.`, 'POST', `/api/owners/${owner.id}/keys`)}>
+          New key
+        </Action>
         {owner.accessKeys.length > 0 && (
           <CopyButton
             text={async () => {
@@ -136,7 +129,7 @@ function AccessKeys({ owner, model }: { owner: OwnerView; model: Model }) {
           </CopyButton>
         )}
       </div>
-      <Table label="Access keys" heads={['Fingerprint', 'App', 'State', { hidden: 'Change' }]}>
+      <Table label="Access keys" heads={['Fingerprint', 'State', { hidden: 'Change' }]}>
         {owner.accessKeys.map((key) => (
           <KeyRow key={key.id} accessKey={key} />
         ))}
@@ -146,13 +139,12 @@ function AccessKeys({ owner, model }: { owner: OwnerView; model: Model }) {
 }
 
 function KeyRow({ accessKey }: { accessKey: AccessKeyView }) {
-  const { id, fingerprint, app, enabled, revoked } = accessKey;
+  const { id, fingerprint, enabled, revoked } = accessKey;
   return (
     <tr>
       <th scope="row">
         <code>{fingerprint}</code>
       </th>
-      <td>{app}</td>
       <td>
         <Status good={enabled && !revoked}>{revoked ? 'revoked' : enabled ? 'enabled' : 'disabled'}</Status>
       </td>

@@ -3,7 +3,7 @@ import { useContext, useEffect, useState } from 'preact/hooks';
 import { Choice, Mark, Scroll, Table } from '../../../page-engine/parts.tsx';
 import { clockWord, spanWord, timeWord } from '../../../page-engine/words.ts';
 import type { CredentialsView, LedgerEntry } from '../../control/shapes.ts';
-import { hasFailed, markOf } from '../../state/marks.ts';
+import { hasFailed, markOf } from '../../state/ledger/marks.ts';
 import { setParams, useAddress, useSelected } from './address.ts';
 import { ask, tellFailure } from './api.ts';
 import { useTry } from './connect-panel.tsx';
@@ -155,7 +155,7 @@ function RequestFacts({ entry, url }: { entry: LedgerEntry; url: string }) {
   const given = secrets && withSecrets && secrets.owner === entry.owner ? secrets : undefined;
   const show = async (wanted: boolean) => {
     setWithSecrets(wanted);
-    if (wanted) setSecrets(await ask<CredentialsView>('GET', credentialsPath(entry)));
+    if (wanted) setSecrets(await ask<CredentialsView>('GET', `/api/credentials?owner=${entry.owner}`));
   };
   const command = curlOf(entry, url, given);
   const why = whyWord(entry);
@@ -181,9 +181,9 @@ function RequestFacts({ entry, url }: { entry: LedgerEntry; url: string }) {
   );
 }
 
-/** Sends the request again, as far as the sandbox knows it: with the current credentials of its owner and app. */
-function SendAgain({ entry: { owner, app } }: { entry: LedgerEntry }) {
-  const [tried, sendAgain] = useTry({ ...(owner && { owner }), ...(app && { app }) });
+/** Sends the request again, as far as the sandbox knows it: with the current credentials of its owner. */
+function SendAgain({ entry: { owner } }: { entry: LedgerEntry }) {
+  const [tried, sendAgain] = useTry(owner);
   if (!owner) return <p class="hint">It cannot be sent again from here: the sandbox does not know its access key.</p>;
   return (
     <div class="again">
@@ -198,11 +198,6 @@ function SendAgain({ entry: { owner, app } }: { entry: LedgerEntry }) {
 
 const rowId = (id: number): string => `request-${id}`;
 
-function credentialsPath({ owner, app }: LedgerEntry): string {
-  const query = new URLSearchParams({ ...(owner && { owner }), ...(app && { app }) });
-  return `/api/credentials?${query}`;
-}
-
 function factsOf(entry: LedgerEntry): [name: string, value: string | undefined][] {
   const { kind, method, status, error, field, durationMs, fault, faultKind, tokenExpiresAtMs, retryAfterSeconds } =
     entry;
@@ -213,7 +208,6 @@ function factsOf(entry: LedgerEntry): [name: string, value: string | undefined][
     ['Time', clockWord(entry.atMs)],
     ['Duration', durationMs === undefined ? undefined : spanWord(durationMs)],
     ['Owner', entry.owner],
-    ['App', entry.app],
     ['Access key', entry.accessKey && `fingerprint ${entry.accessKey}`],
     ['Status', status === undefined ? undefined : `${status}`],
     ['Retry-After', retryAfterSeconds === undefined ? undefined : `${retryAfterSeconds} s`],

@@ -1,12 +1,12 @@
 import { useContext } from 'preact/hooks';
 import { Choice, Table } from '../../../page-engine/parts.tsx';
-import type { Fact } from '../../state/facts.ts';
-import { ODD, type OddShape, type Profile, type ProfileChanges, SETTINGS } from '../../state/profile.ts';
-import { fieldOf, type Schema } from '../../state/schema.ts';
+import type { Fact } from '../../state/world/facts.ts';
+import { ODD, type OddShape, type Profile, type ProfileChanges, SETTINGS } from '../../state/world/profile.ts';
+import { fieldOf, type Schema } from '../../state/world/schema.ts';
 import { ask, tellFailure } from './api.ts';
+import { useTry } from './connect-panel.tsx';
 import type { Model } from './model.ts';
-import { Check, Say, Section, TextField, useFetched } from './parts.tsx';
-import { Preview, usePreview } from './preview.tsx';
+import { Action, Check, Say, Section, TextField, useFetched } from './parts.tsx';
 
 /** Everything that the service's documentation leaves open, each as a setting. */
 export function ResponseShape({ model }: { model: Model }) {
@@ -24,7 +24,7 @@ export function ResponseShape({ model }: { model: Model }) {
         <p class="hint">All of this is assumed: the service documents only the request.</p>
         <Settings profile={profile} change={change} />
       </Section>
-      <Examples profile={profile} />
+      <Try />
       <FactTable profile={profile} />
     </div>
   );
@@ -69,15 +69,14 @@ function Setting(props: { schema: Schema; value: string | number | boolean; set:
 }
 
 /** What a client gets with the settings in force. */
-function Examples({ profile }: { profile: Profile }) {
-  const answer = usePreview({}, profile);
-  const refusal = usePreview({ error: true }, profile);
+function Try() {
+  const [tried, sendOne] = useTry();
   return (
-    <Section title="Live example" class="examples">
-      <p class="hint">A token</p>
-      <Preview preview={answer} />
-      <p class="hint">An error: unknown access key</p>
-      <Preview preview={refusal} />
+    <Section title="Try it" class="try">
+      <Action look="main" act={sendOne}>
+        Send one request
+      </Action>
+      {tried}
     </Section>
   );
 }

@@ -2,9 +2,9 @@
 
 import { countWord, sentence, spanWord } from '../../../page-engine/words.ts';
 import type { LedgerEntry, Outcome } from '../../control/shapes.ts';
-import { FAULT_KINDS, type FaultEffect, type FaultKind, faultMembers } from '../../state/fault-kinds.ts';
-import type { ActiveFault, FaultTarget, FaultWhen } from '../../state/fault-rules.ts';
-import { fieldOf } from '../../state/schema.ts';
+import { FAULT_KINDS, type FaultEffect, type FaultKind, faultMembers } from '../../state/world/fault-kinds.ts';
+import type { ActiveFault, FaultTarget, FaultWhen } from '../../state/world/fault-rules.ts';
+import { fieldOf } from '../../state/world/schema.ts';
 
 const OUTCOME_WORDS: Readonly<Record<Outcome, string>> = {
   issued: 'token issued',
@@ -71,11 +71,11 @@ export function faultWord(rule: FaultEffect): string {
   return `${word} ${isSpan ? spanWord(Number(value)) : String(value).replace('_', ' ')}`;
 }
 
-export function targetWord({ path, app, owner, share }: FaultTarget, kind: FaultKind): string {
+export function targetWord({ path, owner, share }: FaultTarget, kind: FaultKind): string {
   const where = path ?? FAULT_KINDS[kind].paths[0];
   const what = { token: 'token requests', echo: 'calls to /echo', all: 'everything' }[where];
   const part = share !== undefined && `of ${percentWord(share)} of the owners`;
-  return [what, part, owner && `of ${owner}`, app && `by ${app}`].filter(Boolean).join(' ');
+  return [what, part, owner && `of ${owner}`].filter(Boolean).join(' ');
 }
 
 const percentWord = (share: number): string => `${Number((share * 100).toFixed(2))} %`;

@@ -8,9 +8,9 @@ import {
   WHEN_FIELDS,
   type WhenKind,
 } from '../../../../src/sandbox/portal/page/fault-rule.ts';
-import { FAULT_KIND_NAMES, faultMembers } from '../../../../src/sandbox/state/fault-kinds.ts';
-import { FAULT_RULE } from '../../../../src/sandbox/state/fault-rules.ts';
-import { checked } from '../../../../src/sandbox/state/schema.ts';
+import { FAULT_KIND_NAMES, faultMembers } from '../../../../src/sandbox/state/world/fault-kinds.ts';
+import { FAULT_RULE } from '../../../../src/sandbox/state/world/fault-rules.ts';
+import { checked } from '../../../../src/sandbox/state/world/schema.ts';
 
 const checkFaultRule = (rule: unknown) => checked('request body', FAULT_RULE, rule);
 
@@ -19,7 +19,6 @@ const answers = (changes: Partial<FormValues>): FormValues => ({
   when: 'always',
   path: '',
   owner: '',
-  app: '',
   fields: {},
   ...changes,
 });

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
 import type { LaneView, LedgerEntry, StateView, TokenView } from '../../../../src/sandbox/control/shapes.ts';
 import { modelOf, secondsOf } from '../../../../src/sandbox/portal/page/model.ts';
-import { DEFAULT_PROFILE } from '../../../../src/sandbox/state/profile.ts';
+import { DEFAULT_PROFILE } from '../../../../src/sandbox/state/world/profile.ts';
 
 const token = (fingerprint: string, changes: Partial<TokenView> = {}): TokenView => {
-  return { fingerprint, owner: 'a', app: 'app-1', issuedAtMs: 0, expiresAtMs: 1000, ...changes };
+  return { fingerprint, owner: 'a', issuedAtMs: 0, expiresAtMs: 1000, ...changes };
 };
 const lane = (id: string, changes: Partial<LaneView> = {}): LaneView => {
   return { id, name: id, tokens: [], marks: [], ...changes };
@@ -22,7 +22,7 @@ const modelWith = (lanes: LaneView[], picture: Partial<StateView['picture']> = {
     ownersVersion: 0,
     faults: [],
     profile: DEFAULT_PROFILE,
-    apps: [],
+    client: { clientId: 'c', enabled: true, secrets: [] },
   };
   return modelOf(state, 100);
 };

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { isActive, leftWord, targetWord, whyWord } from '../../../../src/sandbox/portal/page/words.ts';
-import type { ActiveFault } from '../../../../src/sandbox/state/fault-rules.ts';
-import { type LedgerEntry, OUTCOMES } from '../../../../src/sandbox/state/ledger-entry.ts';
-import { markOf } from '../../../../src/sandbox/state/marks.ts';
+import { type LedgerEntry, OUTCOMES } from '../../../../src/sandbox/state/ledger/ledger-entry.ts';
+import { markOf } from '../../../../src/sandbox/state/ledger/marks.ts';
+import type { ActiveFault } from '../../../../src/sandbox/state/world/fault-rules.ts';
 
 describe('the page', () => {
   it('marks a request as wasted only if it was given a token', () => {
@@ -24,8 +24,8 @@ describe('why a request failed', () => {
 
   it.each<[Partial<LedgerEntry>, string]>([
     [
-      { outcome: 'refused', description: 'client_secret is not the secret of this app' },
-      'Client_secret is not the secret of this app.',
+      { outcome: 'refused', description: 'client_secret is not the secret of this client' },
+      'Client_secret is not the secret of this client.',
     ],
     [{ kind: 'echo', outcome: 'rejected', error: 'token_expired' }, 'The token had expired.'],
     [
@@ -53,9 +53,7 @@ describe('a fault in words', () => {
 
   it('says which requests it meets', () => {
     expect(targetWord({ share: 0.2 }, 'status')).toBe('token requests of 20 % of the owners');
-    expect(targetWord({ path: 'all', owner: 'owner-001', app: 'app-1' }, 'status')).toBe(
-      'everything of owner-001 by app-1',
-    );
+    expect(targetWord({ path: 'all', owner: 'owner-001' }, 'status')).toBe('everything of owner-001');
   });
 
   it('says what is left of it: requests, time, or nothing', () => {
