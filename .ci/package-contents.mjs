@@ -23,7 +23,7 @@ for (const script of ['preinstall', 'install', 'postinstall', 'prepare']) {
   assert.equal(manifest.scripts?.[script], undefined, `${script} would run on the user's machine`);
 }
 const allowed =
-  /^package\/(dist\/.*\.(c?js|d\.c?ts|txt)|docs\/.*\.(md|[cm]js|json|yaml)|package\.json|(README|CHANGELOG|SECURITY)\.md|LICENSE)$/;
+  /^package\/(dist\/.*\.(c?js|d\.c?ts|txt)|docs\/.*\.(md|[cm]js|py|json|yaml)|package\.json|(README|CHANGELOG|SECURITY)\.md|LICENSE)$/;
 assert.deepEqual(
   files.filter((path) => !allowed.test(path)),
   [],
