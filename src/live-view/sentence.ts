@@ -133,21 +133,21 @@ export function lapsedWord({ owners, firstFailedAtMs, lastFailedAtMs }: Lapsed, 
   return `${countWord(owners)} more failed when last called, ${least === most ? '' : `${least} to `}${most} h ago.`;
 }
 
-/** How late calls are served that wait for their turn, and why. */
+/** How late queued calls are served, and why. */
 function lateWords({ longestQueuedMs, pace }: Facts): string {
   if (longestQueuedMs < 1000) return '';
-  const late = `, up to ${countWord(Math.ceil(longestQueuedMs / 1000))} s late`;
-  return pace ? `${late}, because requests are ${paceWord(pace)}` : `${late}, because requests wait for their turn`;
+  const delay = `, with delays of up to ${countWord(Math.ceil(longestQueuedMs / 1000))} s`;
+  return `${delay}: token requests are ${pace ? paceWord(pace) : 'queued'}`;
 }
 
 export const paceWord = ({ perSecond, reason }: NonNullable<Facts['pace']>): string =>
-  `paced to ${countWord(Math.round(perSecond * 10) / 10)} a second${reason === 'quota' ? ' (requestsPerSecond)' : ''}`;
+  `limited to ${countWord(Math.round(perSecond * 10) / 10)} per second${reason === 'quota' ? ' (requestsPerSecond)' : ''}`;
 
 function runwayWords({ runway, unserved }: Facts, time: TimeWord): string[] {
   if (!runway) return [];
   const which = unserved > 0 ? 'next' : 'first';
   const half = runway.halfAtMs === undefined ? '' : `, half of all by ${time(runway.halfAtMs)}`;
-  return [`If it goes on, the ${which} owner loses service at ${time(runway.firstAtMs)}${half}.`];
+  return [`If this continues, the ${which} owner loses service at ${time(runway.firstAtMs)}${half}.`];
 }
 
 /** `11:14:20 UTC`, with the day if that is another one. */

@@ -70,11 +70,11 @@ const SENTENCES: Readonly<Record<keyof typeof INCIDENTS, RegExp>> = {
   'the service is down, and all tokens have ended':
     /^The endpoint has failed since 00:03:00 UTC \(503\)\. 1,200 of 1,200 owners cannot be served\. Next attempt at 00:07:\d\d UTC\.$/,
   'the service is down, and tokens are left':
-    /^The endpoint has failed since 00:11:00 UTC \(503\)\. All 1,200 known owners are served from cached tokens\. Next .* If it goes on, the first owner loses service at 00:1\d:\d\d UTC, half of all by 00:1\d:\d\d UTC\.$/,
+    /^The endpoint has failed since 00:11:00 UTC \(503\)\. All 1,200 known owners are served from cached tokens\. Next .* If this continues, the first owner loses service at 00:1\d:\d\d UTC, half of all by 00:1\d:\d\d UTC\.$/,
   'the client secret is wrong':
     /^The token service has refused this client since 00:03:00 UTC \(401\)\. \d{3} of 1,200 owners cannot be served\./,
   'a storm of 429s':
-    /^\d{3} owners cannot be served: .*\d+ × timed out in the queue since [\d:]+ UTC.*; the others are served, up to \d+ s late, because requests are paced to [\d.]+ a second\.$/,
+    /^\d{3} owners cannot be served: .*\d+ × timed out in the queue since [\d:]+ UTC.*; the others are served, with delays of up to \d+ s: token requests are limited to [\d.]+ per second\.$/,
   'one owner in ten is on a shard that answers 503':
     /^120 owners cannot be served: 503 since 00:03:0\d UTC; the others are served\.$/,
   'a few keys are dead': /^7 owners cannot be served: refused \(400\) since 00:01:\d\d UTC; the others are served\.$/,

@@ -24,11 +24,11 @@ it.each<[string, Partial<Facts>]>([
   ['The only owner is served.', { known: 1 }],
   ['All 3,000 owners are served.', {}],
   [
-    'All 3,000 owners are served, up to 4 s late, because requests are paced to 20 a second.',
+    'All 3,000 owners are served, with delays of up to 4 s: token requests are limited to 20 per second.',
     { longestQueuedMs: 3_200, pace: { perSecond: 20, reason: 'overload' } },
   ],
   [
-    'All 3,000 owners are served, up to 1 s late, because requests are paced to 0.5 a second (requestsPerSecond).',
+    'All 3,000 owners are served, with delays of up to 1 s: token requests are limited to 0.5 per second (requestsPerSecond).',
     { longestQueuedMs: 1_000, pace: { perSecond: 0.5, reason: 'quota' } },
   ],
   [
@@ -39,13 +39,13 @@ it.each<[string, Partial<Facts>]>([
     'All 3,000 owners are served. Tokens take 6.1 s since 11:14:00 UTC.',
     { slowService: { sinceMs: at(-1), latencyMs: 6_100 } },
   ],
-  ['All 3,000 owners are served, up to 2 s late, because requests wait for their turn.', { longestQueuedMs: 2_000 }],
+  ['All 3,000 owners are served, with delays of up to 2 s: token requests are queued.', { longestQueuedMs: 2_000 }],
   [
     'All 3,000 owners are served. The API has rejected the tokens of 60 owners since 11:14:00 UTC.',
     { causes: [rejected] },
   ],
   [
-    'All 3,000 owners are served. 4 of them cannot renew their tokens (503 since 11:14:00 UTC). If it goes on, the first owner loses service at 11:20:00 UTC.',
+    'All 3,000 owners are served. 4 of them cannot renew their tokens (503 since 11:14:00 UTC). If this continues, the first owner loses service at 11:20:00 UTC.',
     { causes: [cause({ unserved: 0 })], runway: { owners: 4, firstAtMs: at(5) } },
   ],
   [
@@ -53,11 +53,11 @@ it.each<[string, Partial<Facts>]>([
     { causes: [cause({ unserved: 0, owners: 1 })] },
   ],
   [
-    '259 owners cannot be served: 503 since 11:14:00 UTC; the others are served, up to 4 s late, because requests wait for their turn.',
+    '259 owners cannot be served: 503 since 11:14:00 UTC; the others are served, with delays of up to 4 s: token requests are queued.',
     { unserved: 259, causes: [cause()], longestQueuedMs: 4_000 },
   ],
   [
-    '259 owners cannot be served: 503 since 11:14:00 UTC; the others are served. If it goes on, the next owner loses service at 11:20:00 UTC.',
+    '259 owners cannot be served: 503 since 11:14:00 UTC; the others are served. If this continues, the next owner loses service at 11:20:00 UTC.',
     { unserved: 259, causes: [cause()], runway: { owners: 4, firstAtMs: at(5) } },
   ],
   [
@@ -83,7 +83,7 @@ it.each<[string, Partial<Facts>]>([
     },
   ],
   [
-    'The endpoint has failed since 11:14:00 UTC (503). All 3,000 known owners are served from cached tokens. An attempt is in flight. If it goes on, the first owner loses service at 11:20:00 UTC, half of all by 11:25:00 UTC.',
+    'The endpoint has failed since 11:14:00 UTC (503). All 3,000 known owners are served from cached tokens. An attempt is in flight. If this continues, the first owner loses service at 11:20:00 UTC, half of all by 11:25:00 UTC.',
     {
       causes: [cause({ scope: 'endpoint', unserved: 0, probing: true })],
       runway: { owners: 3_000, firstAtMs: at(5), halfAtMs: at(10) },

@@ -133,7 +133,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
     expect(await textOf(verdict())).toMatch(
       /^2 owners cannot be served: refused \(400\) since [\d:]+; the others are served\.$/,
     );
-    await page.getByText('What to do: get a current access key for each of these owners.').first().waitFor();
+    await page.getByText('Next step: get a current access key for each of these owners.').first().waitFor();
     await page.getByLabel('Label or fingerprint').fill('customer 19');
     const found = page.getByRole('region', { name: 'Owners found' }).locator('tbody tr');
     await shows(() => found.count()).toBe(11);
@@ -158,7 +158,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
     const down = /^fails[\s▲]+since \d\d:\d\d:\d\d, next attempt at \d\d:\d\d:\d\d/;
     await shows(() => textOf(figure('Token service'))).toMatch(down);
     const sentence =
-      /^The endpoint has failed since [\d:]+ \(503\)\. 1 of 4 owners cannot be served\. Next attempt at [\d:]+\. If it goes on, the next owner loses service at /;
+      /^The endpoint has failed since [\d:]+ \(503\)\. 1 of 4 owners cannot be served\. Next attempt at [\d:]+\. If this continues, the next owner loses service at /;
     await shows(() => textOf(verdict())).toMatch(sentence);
     await shows(() => textOf(figure('Calls that fail'))).toMatch(
       /^0\.\d\/s[\s▲]+0\.\d with their request, 0\.0 refused/,
@@ -427,9 +427,9 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
           expect(shown).toContain(`${countWord(owners)} owner`);
           expect(shown).toMatch(/since \d\d:\d\d:\d\d/);
         }
-        expect(await textOf(page.locator('.verdict'))).toMatch(/Whose fault: .* What to do: /);
+        expect(await textOf(page.locator('.verdict'))).toMatch(/Responsible: .* Next step: /);
         expect(await textOf(page.locator('.cause').filter({ has: page.locator('[aria-expanded=true]') }))).toMatch(
-          /Whose fault: .* What to do: /,
+          /Responsible: .* Next step: /,
         );
         const [failed] = [...last].find(([, { code }]) => code !== undefined) ?? [...last][0] ?? [];
         await page.getByLabel('Label or fingerprint').fill(failed ?? '');

@@ -29,9 +29,9 @@ export function Verdict(props: { status: Facts; stats: RegistryStats; dashboardU
   );
 }
 
-/** Whose fault it is, and what to do. */
+/** Who is responsible, and the next step. */
 export const adviceWord = ({ fault, todo }: Cause): string =>
-  `Whose fault: ${lowered(fault)}. What to do: ${lowered(todo)}.`;
+  `Responsible: ${lowered(fault)}. Next step: ${lowered(todo)}.`;
 
 const lowered = (words: string) => words.charAt(0).toLowerCase() + words.slice(1);
 
