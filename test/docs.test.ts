@@ -469,12 +469,12 @@ describe('in the docs', () => {
   it('the page of the sandbox lists the operations of its control plane (after a change: vitest -u)', async () => {
     const named = ({ entries }: { entries?: object | undefined }) =>
       Object.entries(entries ?? {}).map(([name, { type }]) => `\`${name}${type === 'exact_optional' ? '?' : ''}\``);
-    const rows = Object.values(OPERATIONS).map(({ method, path, summary, query, body }) => {
+    const rows = OPERATIONS.map(({ method, path, summary, query, body }) => {
       const inQuery = query ? [`query: ${named(query).join(', ')}`] : [];
       const members = body && (body === FAULT_RULE ? ['a [fault rule](#faults)'] : named(body as object));
       return `| \`${method} ${path}\` | ${summary} | ${[...inQuery, ...(members ?? [])].join(', ')} |`;
     });
-    const table = ['| operation | what it does | what it takes |', '|---|---|---|', ...rows].join('\n');
+    const table = ['| operation | what it does | input |', '|---|---|---|', ...rows].join('\n');
     const page = textOf('docs/sandbox.md').replace(
       /(<!-- operations -->\n)[\s\S]*?(?=\n<!-- end -->)/,
       (_all, begin) => `${begin}\n${table}\n`,

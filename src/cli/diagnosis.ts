@@ -11,7 +11,7 @@ import { type Credentials, TOKEN_PATH, withPath } from './environment.ts';
 import { hasAccessKey, type RequestShape } from './request-shape.ts';
 
 /** What is known of a failed request. */
-export interface FailedRequest {
+interface FailedRequest {
   readonly error: OwnerTokenError;
   /** What the endpoint passed to `classifyFailure`. */
   readonly failure: EndpointFailure | undefined;

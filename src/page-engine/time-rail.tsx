@@ -28,7 +28,7 @@ const MIN_SPAN_MS = 1000;
 const DRAG_PX = 4;
 
 const KEYS =
-  'Left and Right Arrow move in time, with Shift they select a span, and Enter zooms to it. Plus and Minus zoom. Escape returns to now.';
+  'Left and Right Arrow move in time; Home and End go to the start of the window and to now. With Shift they select a span, and Enter zooms to it. Plus and Minus zoom. Escape clears the selection, or returns to now.';
 
 /** A point of the rail, by its distance from now, and where a selection began. */
 interface Cursor {

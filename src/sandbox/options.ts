@@ -40,8 +40,8 @@ export interface SandboxOptions {
    */
   secretsFolder?: string | undefined;
   /**
-   * The same whole number yields the same client id, client secret and access keys at every start. Tokens never repeat,
-   * and no change of a running sandbox is kept: added owners, a rotated secret. Default: random.
+   * The same whole number yields the same client id, client secret and access keys at every start. Tokens never repeat.
+   * Added owners, a rotated secret and other changes are lost at a restart. Default: random.
    */
   seed?: number | undefined;
   /** Requests that the ledger keeps in full: 1 to 1,000,000. Default 10,000. Its counts are exact beyond that. */

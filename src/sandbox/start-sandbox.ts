@@ -88,7 +88,7 @@ function worldOf(resolved: ResolvedOptions, changed: (topic: Topic) => void): Wo
     directory,
     tokens: new Tokens(secrets),
     ledger: new Ledger(clock, resolved.ledgerSize),
-    faults: new Faults(clock, directory),
+    faults: new Faults(clock, directory.owners),
     history,
     profile: resolved.profile,
     answers: 0,

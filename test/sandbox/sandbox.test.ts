@@ -238,7 +238,7 @@ describe('the sandbox', () => {
   });
 
   it.each(['opaque', 'jwt'] as const)(
-    'started again with the same seed, gives no owner a token (%s) that another still holds',
+    'never issues, after a restart with the same seed, a token (%s) that another owner still holds',
     async (tokenFormat) => {
       const options = { owners: 4, seed: 7, profile: { tokenFormat } };
       let started = await startSandbox(options);

@@ -1,4 +1,4 @@
-/** The client in Python of docs/scenarios.md, judged by the command as the page says. */
+/** The Python client of docs/scenarios.md: `sandbox --exit-code` gives it the verdicts that the page shows. */
 
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ const PAGE = readFileSync(join(ROOT, 'docs/scenarios.md'), 'utf8');
 /** With `REQUIRE_PYTHON=1` the test runs and fails where there is none. */
 const noPython = spawnSync('python3', ['--version']).status !== 0 && process.env.REQUIRE_PYTHON !== '1';
 
-/** How a client in Python does in the outage. Its waits are real; only the minute in which it is observed after them is shortened. */
+/** Runs a Python client through the outage. Its backoff takes real time; only the observation after it is shortened. */
 async function judged(program: string): Promise<{ code: number; verdict: string }> {
   const printed = { out: '', err: '' };
   const into = (stream: 'out' | 'err') => ({
@@ -57,14 +57,14 @@ const shapeOf = (verdict = '') => verdict.trimEnd().replaceAll(/\d[\d,.]*/g, 'N'
 describe('the client in Python', () => {
   const [passed, failed] = [...PAGE.matchAll(/^```text\n(Scenario .*?)^```/gms)].map(([, verdict]) => verdict);
 
-  it('is on the page as it is in its file', () => {
+  it('is on the page exactly as in its file', () => {
     expect(/^```python\n(.*?)^```/ms.exec(PAGE)?.[1]).toBe(CLIENT);
   });
 
-  it.skipIf(noPython)('passes the outage, and fails it without its wait (needs python3)', async () => {
-    const withoutWait = CLIENT.replace(/^ +retry_at\[key\] = .*\n/m, '');
-    expect(withoutWait).not.toBe(CLIENT);
-    const [careful, hasty] = await Promise.all([judged(CLIENT), judged(withoutWait)]);
+  it.skipIf(noPython)('passes the outage, and fails it without its backoff (needs python3)', async () => {
+    const withoutBackoff = CLIENT.replace(/^ +retry_at\[key\] = .*\n/m, '');
+    expect(withoutBackoff).not.toBe(CLIENT);
+    const [careful, hasty] = await Promise.all([judged(CLIENT), judged(withoutBackoff)]);
     expect(careful.code).toBe(0);
     expect(shapeOf(careful.verdict)).toBe(shapeOf(passed));
     expect(hasty.code).toBe(1);

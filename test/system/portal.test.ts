@@ -92,11 +92,14 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
       const old = sandbox.clientSecret;
       const secrets = () => client.locator('.secret').allInnerTexts();
       const [first] = await secrets();
-      await button('Rotate, 5 min overlap').click();
-      await says('New secret issued; the old one ends in 5 min.');
+      await button('Show secrets').click();
+      await shows(() => textOf(page.locator('pre.env'))).toContain(old);
+      await button('Rotate with 5 min overlap').click();
+      await says('New secret issued; the old one expires in 5 min.');
+      await shows(() => textOf(page.locator('pre.env'))).not.toContain(old);
       await shows(secrets).toEqual([
         expect.not.stringContaining(`${first}`),
-        expect.stringMatching(new RegExp(`^${first}, ends in [45] min`)),
+        expect.stringMatching(new RegExp(`^${first}, expires in [45] min`)),
       ]);
       expect(sandbox.clientSecret).not.toBe(old);
       expect((await askToken(sandbox, undefined, { client_secret: old })).status).toBe(200);
@@ -420,7 +423,9 @@ describe.skipIf(skipsBrowser)('the portal in Chromium', { timeout: 60_000 }, () 
     await page.reload();
     const rail = page.getByRole('slider', { name: 'Token requests over time' });
     await rail.focus();
-    expect(await rail.getAttribute('aria-description')).toMatch(/Arrow move .*Shift .*Enter .*Plus and Minus .*Escape/);
+    expect(await rail.getAttribute('aria-description')).toMatch(
+      /Arrow move .*Home and End .*Shift .*Enter .*Plus and Minus .*Escape/,
+    );
     const said: (string | null)[] = [];
     for (let seconds = 1; seconds <= 55; seconds++) {
       await page.keyboard.press('ArrowLeft');

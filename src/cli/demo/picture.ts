@@ -3,7 +3,7 @@
 import type { Check, DemoResult, OwnerOutcome, PhaseResult } from './run.ts';
 
 /** The widths of a picture. Every line fits into the whole. */
-export interface Widths {
+interface Widths {
   readonly line: number;
   readonly bar: number;
   readonly ownersARow: number;

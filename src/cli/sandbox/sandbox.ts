@@ -58,7 +58,9 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
   if (isJudged && scenarios.length === 0) throw new UsageError('--exit-code: requires --scenario');
   const { report: reportFile } = flags;
   if (reportFile !== undefined && !isJudged) throw new UsageError('--report: requires --exit-code');
-  // Whether it can be written is known before the scenarios take their time.
+  if (reportFile !== undefined && !reportFile.endsWith('.xml'))
+    throw new UsageError('--report: writes JUnit XML; give a file that ends in .xml');
+  // Fails now rather than after the scenarios if the file cannot be written.
   if (reportFile !== undefined) writeReport(reportFile, []);
   const folder = flags['secrets-folder'] ?? mkdtempSync(join(tmpdir(), 'owner-token-registry-'));
   let requests: NodeJS.Timeout | undefined;

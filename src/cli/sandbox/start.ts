@@ -28,7 +28,7 @@ export const OPTION_FLAGS = Object.fromEntries([...FLAGS, 'config'].map((flag) =
   readonly [F in Flag | 'config']: { readonly type: 'string' };
 };
 
-export type OptionFlags = { readonly [F in keyof typeof OPTION_FLAGS]?: string | undefined };
+type OptionFlags = { readonly [F in keyof typeof OPTION_FLAGS]?: string | undefined };
 
 /** Fixed, so that the settings of an integration survive a restart. */
 export const DEFAULT_PORTS = { port: 4010, portalPort: 4011 } as const;

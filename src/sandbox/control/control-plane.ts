@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { PORTAL_ASSETS } from '../portal/assets.ts';
 import { readBody } from '../service/http-io.ts';
 import { PortGate } from '../service/port-gate.ts';
-import { isCallersProblem, NotFound } from '../state/world/problems.ts';
+import { isCallerError, NotFound } from '../state/world/problems.ts';
 import { type AccessProblem, type AccessRules, isSame, problem, refuseAccess, TOKEN_COOKIE } from './access.ts';
 import type { ControlContext } from './context.ts';
 import type { Feed } from './feed.ts';
@@ -122,7 +122,7 @@ function urlOf(req: IncomingMessage): URL | undefined {
 /** Passes on the message of the caller's mistakes only, because any other message may quote a secret. */
 function problemOf(error: unknown): AccessProblem {
   if (error instanceof NotFound) return problem(404, 'not_found', error.message);
-  if (isCallersProblem(error)) return problem(400, 'bad_request', error.message);
+  if (isCallerError(error)) return problem(400, 'bad_request', error.message);
   return problem(500, 'internal_error', 'unexpected error in the sandbox');
 }
 

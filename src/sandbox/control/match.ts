@@ -7,7 +7,7 @@ export interface Match {
   readonly path: Record<string, string>;
 }
 
-const PATTERNS = Object.values(OPERATIONS).map((operation) => {
+const PATTERNS = OPERATIONS.map((operation) => {
   const pattern = new RegExp(`^${operation.path.replaceAll('.', '\\.').replaceAll(/\{(\w+)\}/g, '(?<$1>[^/]+)')}$`);
   return { operation, pattern };
 });

@@ -21,37 +21,30 @@ const OF_OWNER = object({ owner: maybe(string) });
 const SERVICE = 'owner-token-registry sandbox portal';
 
 /** Every operation of the control plane. The table in docs/sandbox.md is made from them. */
-export const OPERATIONS: Readonly<Record<string, Operation>> = {
-  getLiveness: operation(
-    'GET /livez',
-    "The process is up. `service` says that this is a sandbox's portal.",
-    {},
-    () => ({ status: 'ok', service: SERVICE }),
-  ),
-  getReadiness: operation(
+export const OPERATIONS: readonly Operation[] = [
+  operation('GET /livez', "Liveness. `service` identifies the sandbox's portal.", {}, () => ({
+    status: 'ok',
+    service: SERVICE,
+  })),
+  operation(
     'GET /readyz',
-    'Ready for requests: 503 while a fault keeps the port of the token plane closed.',
+    "Readiness: 503 while a fault keeps the token plane's port closed.",
     {},
     ({ tokenPlaneListens }) =>
       tokenPlaneListens() ? { status: 'ok' } : new Status(503, { status: 'token plane closed' }),
   ),
-  getState: operation(
-    'GET /api/state',
-    'Everything that a page shows.',
-    { query: PICTURE_QUERY },
-    (context, { query }) => stateView(context, query),
+  operation('GET /api/state', 'The state that the portal shows.', { query: PICTURE_QUERY }, (context, { query }) =>
+    stateView(context, query),
   ),
-  followEvents: operation(
+  operation(
     'GET /api/events',
-    'Server-sent events named `update`: the state, whenever it changes, at most four times a second. `picture.lanes` is left out where it has not changed.',
+    'Server-sent events named `update`: the state, whenever it changes, at most four times a second. `picture.lanes` is omitted if unchanged.',
     { query: PICTURE_QUERY },
     (context, { query }) => new Stream(JSON.stringify(query), () => stateView(context, query)),
   ),
-  listFacts: operation('GET /api/facts', 'What is documented and what is assumed.', {}, ({ world }) =>
-    factsOf(world.profile),
-  ),
+  operation('GET /api/facts', 'What is documented and what is assumed.', {}, ({ world }) => factsOf(world.profile)),
 
-  listRequests: operation(
+  operation(
     'GET /api/requests',
     'The last requests, oldest first: at most 1,000 unless `limit` says otherwise.',
     {
@@ -59,25 +52,25 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     },
     ({ world }, { query: { limit = 1000, ...filter } }) => world.ledger.entries(filter).slice(-Math.max(1, limit)),
   ),
-  clearRequests: operation('DELETE /api/requests', 'Empties the ledger.', {}, ({ world }) => {
+  operation('DELETE /api/requests', 'Empties the ledger.', {}, ({ world }) => {
     world.ledger.clear();
     world.changed('all');
     return world.ledger.summary();
   }),
-  getRequest: operation('GET /api/requests/{id}', 'One request.', {}, ({ world }, { path }) =>
+  operation('GET /api/requests/{id}', 'One request.', {}, ({ world }, { path }) =>
     found(world.ledger.find(Number(path.id)), 'this request is unknown or no longer kept'),
   ),
 
-  changeClient: operation(
+  operation(
     'PATCH /api/client',
     'Enables or disables the client.',
-    { body: actions.ENABLED },
+    { body: actions.ENABLED_CHANGE },
     ({ world }, { body }) => {
       actions.enableClient(world, body.enabled);
       return clientView(world);
     },
   ),
-  rotateSecret: operation(
+  operation(
     'POST /api/client/rotate',
     'Gives the client a new secret. The old one stays valid for the overlap, which is 0 by default.',
     { body: actions.ROTATION },
@@ -87,7 +80,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     },
   ),
 
-  listOwners: operation(
+  operation(
     'GET /api/owners',
     'Owners with their access keys: all, or those that match a search.',
     { query: object({ search: maybe(string), limit: maybe(number) }) },
@@ -96,32 +89,32 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
       return ownerViews(world, matching.slice(0, Math.max(1, query.limit ?? matching.length)));
     },
   ),
-  getOwner: operation('GET /api/owners/{id}', 'One owner.', {}, ({ world }, { path }) => viewOf(world, path.id)),
-  addOwner: operation(
+  operation('GET /api/owners/{id}', 'One owner.', {}, ({ world }, { path }) => viewOf(world, path.id)),
+  operation(
     'POST /api/owners',
     'Adds an owner, with an access key.',
     { body: actions.NEW_OWNER },
     ({ world }, { body }) => viewOf(world, actions.addOwner(world, body).id),
   ),
-  changeOwner: operation(
+  operation(
     'PATCH /api/owners/{id}',
     'Renames, enables or disables an owner.',
-    { body: actions.CHANGES },
+    { body: actions.OWNER_CHANGES },
     ({ world }, { path, body }) => viewOf(world, actions.changeOwner(world, path.id, body).id),
   ),
-  addAccessKey: operation(
+  operation(
     'POST /api/owners/{id}/keys',
     'Gives an owner another access key.',
     { body: NOTHING },
     ({ world }, { path }) => viewOf(world, actions.addAccessKey(world, path.id).ownerId),
   ),
-  changeAccessKey: operation(
+  operation(
     'PATCH /api/keys/{id}',
     'Enables or disables an access key.',
-    { body: actions.ENABLED },
+    { body: actions.ENABLED_CHANGE },
     ({ world }, { path, body }) => viewOf(world, actions.enableAccessKey(world, path.id, body.enabled).ownerId),
   ),
-  revokeAccessKey: operation(
+  operation(
     'POST /api/keys/{id}/revoke',
     'Revokes an access key permanently.',
     { body: NOTHING },
@@ -131,13 +124,13 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
       return viewOf(world, key.ownerId);
     },
   ),
-  getCredentials: operation(
+  operation(
     'GET /api/credentials',
     'The settings of an integration with its secrets, for one owner (default: the first).',
     { query: OF_OWNER },
     (context, { query }) => credentialsView(context, query.owner),
   ),
-  revokeTokens: operation(
+  operation(
     'POST /api/tokens/revoke',
     'Revokes the token with this fingerprint, all tokens of an owner, or all tokens: exactly one of the three.',
     {
@@ -146,39 +139,29 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     ({ world }, { body }) => ({ revoked: actions.revokeTokens(world, body) }),
   ),
 
-  listFaults: operation('GET /api/faults', 'The fault rules.', {}, ({ world }) => world.faults.list()),
-  addFault: operation('POST /api/faults', 'Adds a fault rule.', { body: FAULT_RULE }, ({ world }, { body }) => {
+  operation('GET /api/faults', 'The fault rules.', {}, ({ world }) => world.faults.list()),
+  operation('POST /api/faults', 'Adds a fault rule.', { body: FAULT_RULE }, ({ world }, { body }) => {
     const id = world.faults.add(body);
     return found(world.faults.list().find((rule) => rule.id === id));
   }),
-  clearFaults: operation('DELETE /api/faults', 'Removes every fault rule.', {}, ({ world }) => {
+  operation('DELETE /api/faults', 'Removes every fault rule.', {}, ({ world }) => {
     world.faults.clear();
     return world.faults.list();
   }),
-  removeFault: operation('DELETE /api/faults/{id}', 'Removes one fault rule.', {}, ({ world }, { path }) => {
+  operation('DELETE /api/faults/{id}', 'Removes one fault rule.', {}, ({ world }, { path }) => {
     if (!world.faults.has(path.id)) throw new NotFound('there is no such fault');
     world.faults.remove(path.id);
     return world.faults.list();
   }),
 
-  getProfile: operation(
-    'GET /api/profile',
-    'The settings for undocumented behaviour.',
-    {},
-    ({ world }) => world.profile,
-  ),
-  changeProfile: operation(
-    'PATCH /api/profile',
-    'Changes some settings.',
-    { body: PROFILE_CHANGES },
-    ({ world }, { body }) => {
-      actions.changeProfile(world, body);
-      return world.profile;
-    },
-  ),
+  operation('GET /api/profile', 'The settings for undocumented behaviour.', {}, ({ world }) => world.profile),
+  operation('PATCH /api/profile', 'Changes some settings.', { body: PROFILE_CHANGES }, ({ world }, { body }) => {
+    actions.changeProfile(world, body);
+    return world.profile;
+  }),
 
-  getClock: operation('GET /api/clock', 'The time of the sandbox.', {}, ({ world }) => clockView(world)),
-  changeClock: operation(
+  operation('GET /api/clock', 'The time of the sandbox.', {}, ({ world }) => clockView(world)),
+  operation(
     'POST /api/clock',
     'Advances the clock, and freezes or resumes it.',
     { body: actions.CLOCK_CHANGES },
@@ -188,42 +171,35 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     },
   ),
 
-  listScenarios: operation(
-    'GET /api/scenarios',
-    'The scenarios, with the verdict of their last run.',
-    {},
-    ({ world }) =>
-      SCENARIOS.map((scenario) => {
-        const verdict = world.verdicts.get(scenario.name);
-        return { ...scenario, ...(verdict && { verdict }) };
-      }),
+  operation('GET /api/scenarios', 'The scenarios, with the verdict of their last run.', {}, ({ world }) =>
+    SCENARIOS.map((scenario) => {
+      const verdict = world.verdicts.get(scenario.name);
+      return { ...scenario, ...(verdict && { verdict }) };
+    }),
   ),
-  startScenario: operation(
+  operation(
     'POST /api/scenarios/{name}',
     'Starts a scenario.',
     { body: OF_OWNER },
     ({ world }, { path, body }) => startScenario(world, path.name, body).run,
   ),
-  runScenario: operation(
+  operation(
     'POST /api/scenarios/{name}/run',
-    'Runs a scenario to its end, for 30 to 90 seconds, and answers with its verdict.',
+    'Runs a scenario to its end, for 30 to 90 seconds, and returns its verdict.',
     { body: OF_OWNER },
     ({ world }, { path, body }) => startScenario(world, path.name, body).verdict,
   ),
-  stopScenario: operation(
-    'DELETE /api/scenarios',
-    'Ends the running scenario and removes its fault.',
-    {},
-    ({ world }) => ({ ended: finishScenario(world, 'it was stopped') }),
-  ),
+  operation('DELETE /api/scenarios', 'Ends the running scenario and removes its fault.', {}, ({ world }) => ({
+    ended: finishScenario(world, 'it was stopped'),
+  })),
 
-  tryOnce: operation(
+  operation(
     'POST /api/try',
     'Sends one token request and one call to /echo over the token plane.',
     { body: OF_OWNER },
     (context, { body }) => tryOnce(credentialsView(context, body.owner)),
   ),
-  createOwners: operation(
+  operation(
     'POST /api/seed',
     'Creates owners until there are this many.',
     { body: actions.SEED },
@@ -232,12 +208,12 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
       return { owners: world.directory.owners.size };
     },
   ),
-  reset: operation('POST /api/reset', 'Restores the state from the start.', { body: NOTHING }, (context) => {
+  operation('POST /api/reset', 'Restores the initial state.', { body: NOTHING }, (context) => {
     finishScenario(context.world, 'the sandbox was reset');
     actions.reset(context.world);
     return stateView(context);
   }),
-};
+];
 
 const viewOf = (world: World, ownerId: string): OwnerView =>
   found(ownerViews(world, [actions.ownerOf(world, ownerId)])[0]);

@@ -5,13 +5,14 @@
 
 import type { Mark, Second } from '../../page-engine/data.ts';
 import type { ScenarioView as ScenarioText } from '../state/judge/scenarios.ts';
-import type { Band as BandType } from '../state/ledger/history.ts';
-import type { LedgerEntry as LedgerEntryType } from '../state/ledger/ledger-entry.ts';
+import type { Band } from '../state/ledger/history.ts';
+import type { LedgerEntry } from '../state/ledger/ledger-entry.ts';
 import type { ActiveFault } from '../state/world/fault-rules.ts';
 import type { Profile } from '../state/world/profile.ts';
-import type { ScenarioRun as ScenarioRunType, ScenarioVerdict as ScenarioVerdictType } from '../state/world/world.ts';
+import type { ScenarioRun, ScenarioVerdict } from '../state/world/world.ts';
 
 export type { Outcome } from '../state/ledger/ledger-entry.ts';
+export type { Band, LedgerEntry, ScenarioRun, ScenarioVerdict };
 
 /** The body of every error of the control plane, with a 4xx or 5xx status. */
 export interface ControlError {
@@ -41,8 +42,6 @@ export interface FiguresView {
   ownersCovered: number;
 }
 
-export type LedgerEntry = LedgerEntryType;
-
 /** A token as a bar in its owner's lane. */
 export interface TokenView {
   fingerprint: string;
@@ -66,10 +65,6 @@ export interface LaneView {
   marks: Mark[];
 }
 
-export type Band = BandType;
-
-export type TimelineSecond = Second;
-
 /** Lanes and time rail of a window that ends now or at `untilMs`. */
 export interface PictureView {
   windowMs: number;
@@ -77,7 +72,7 @@ export interface PictureView {
   lanes: LaneView[];
   /** How many owners match the search. */
   matching: number;
-  seconds: TimelineSecond[];
+  seconds: Second[];
   bands: Band[];
   /** Where `untilMs` is given: the requests of the window, oldest first, at most 500; or those named by `requests`. */
   requests?: LedgerEntry[];
@@ -87,8 +82,8 @@ export interface PictureView {
 export interface ClientView {
   clientId: string;
   enabled: boolean;
-  /** Fingerprints. The first is the current one; older ones are valid until `goodUntilMs`. */
-  secrets: { fingerprint: string; goodUntilMs?: number }[];
+  /** Fingerprints. The first is the current one; older ones are valid until `validUntilMs`. */
+  secrets: { fingerprint: string; validUntilMs?: number }[];
 }
 
 export interface AccessKeyView {
@@ -131,10 +126,6 @@ export interface TryView {
   echoOwner?: string;
 }
 
-export type ScenarioRun = ScenarioRunType;
-
-export type ScenarioVerdict = ScenarioVerdictType;
-
 /** A scenario with the verdict of its last run. */
 export type ScenarioView = ScenarioText & { verdict?: ScenarioVerdict };
 
@@ -150,7 +141,7 @@ export interface StateView {
   requests: LedgerEntry[];
   picture: PictureView;
   /** Token requests of the last minute or the present window. */
-  recent: TimelineSecond[];
+  recent: Second[];
   /** Grows when owners, keys or scenarios have changed: fetch the shown ones again. */
   ownersVersion: number;
   faults: ActiveFault[];

@@ -21,9 +21,9 @@ export function clientView({ directory, secrets }: World): ClientView {
   return {
     clientId,
     enabled,
-    secrets: given.map(({ value, goodUntilMs }) => ({
+    secrets: given.map(({ value, validUntilMs }) => ({
       fingerprint: secrets.fingerprint(value),
-      ...(goodUntilMs !== undefined && { goodUntilMs }),
+      ...(validUntilMs !== undefined && { validUntilMs }),
     })),
   };
 }

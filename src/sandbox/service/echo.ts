@@ -10,7 +10,7 @@ export function bearerOf(authorization: string | undefined): string | undefined 
   return /^bearer +([\x21-\x7e]+)$/i.exec(authorization ?? '')?.[1];
 }
 
-export interface EchoResult {
+interface EchoResult {
   readonly answer: Answer;
   readonly outcome: Outcome;
   readonly facts: Partial<LedgerEntry>;

@@ -36,7 +36,7 @@ export interface Response {
 export const MAX_BODY_BYTES = 16_384;
 
 export const TOKEN_PATH = '/auth/v1/token';
-export const ECHO_PATH = '/echo';
+const ECHO_PATH = '/echo';
 
 /** Determines the kind of a request and its owner. */
 export function exchangeOf(world: World, req: IncomingMessage, body: BodyResult): Exchange {

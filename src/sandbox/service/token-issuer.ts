@@ -17,7 +17,7 @@ export function refusalOf(
 ): Refusal | undefined {
   const { client, owners } = directory;
   if (client_id !== client.clientId) return invalidClient('client_id', 'is unknown');
-  if (!directory.secretIsGood(client_secret, clock.now())) {
+  if (!directory.acceptsSecret(client_secret, clock.now())) {
     return invalidClient('client_secret', 'is not the secret of this client');
   }
   if (!client.enabled) {

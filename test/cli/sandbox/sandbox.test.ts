@@ -263,6 +263,7 @@ describe('sandbox', () => {
     [['--exit-code'], '--exit-code: requires --scenario'],
     [['--scenario', 'all'], '--scenario all: requires --exit-code'],
     [['--scenario', 'outage', '--report', 'verdict.xml'], '--report: requires --exit-code'],
+    [[...JUDGED, '--report', 'verdict.html'], '--report: writes JUnit XML; give a file that ends in .xml'],
     [[...JUDGED, '--report', join(folder, 'none/verdict.xml')], '--report: the file cannot be written (ENOENT)'],
     [[...JUDGED, '--owners', '20'], '--owners: cold-start needs at least 200'],
     [['--secrets-folder', '/proc/none'], '--secrets-folder: expected a folder that can be written (ENOENT)'],

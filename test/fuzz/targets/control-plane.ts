@@ -7,7 +7,7 @@ import { askToken } from '../../sandbox/client.ts';
 import { must, type Target } from '../target.ts';
 import { fuzz } from './sandbox-requests.mjs';
 
-const operations = Object.values(OPERATIONS).map(({ method, path }) => `${method} ${path}`);
+const operations = OPERATIONS.map(({ method, path }) => `${method} ${path}`);
 
 /** An input is a series of requests, each of which may change what the next ones meet. */
 export const controlPlane: Target<{ seed: number; count: number }> = {

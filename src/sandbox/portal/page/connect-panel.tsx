@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { useTick } from '../../../page-engine/hooks.ts';
 import { timeOf } from '../../../page-engine/page-clock.ts';
 import { Status } from '../../../page-engine/parts.tsx';
@@ -11,13 +11,16 @@ import { Action, CopyButton, Toggle } from './parts.tsx';
 
 const credentials = () => ask<CredentialsView>('GET', '/api/credentials');
 
-/** A first step for new users: the settings, and a button that sends one request. Closed once there were requests. */
+/** A first step for new users: the settings, and a button that sends one request. Closed once there were requests, unless the client is disabled. */
 export function ConnectPanel({ model }: { model: Model }) {
   const [shown, setShown] = useState<CredentialsView | undefined>();
   const [tried, sendOne] = useTry();
   const [first] = useState(model.figures.total === 0);
+  // What is shown ends with a rotation.
+  const newest = model.client.secrets[0]?.fingerprint;
+  useEffect(() => setShown(undefined), [newest]);
   return (
-    <details class="connect" open={first}>
+    <details class="connect" open={first || !model.client.enabled}>
       <summary>Connect an integration</summary>
       <div class="columns">
         <div>
@@ -49,22 +52,23 @@ export function ConnectPanel({ model }: { model: Model }) {
   );
 }
 
-/** The client and its secrets, with what changes them. */
+/** The client's state and secrets, with buttons to rotate and to disable. */
 function ClientState({ model }: { model: Model }) {
   const nowMs = timeOf(model, useTick(1000));
   const { enabled, secrets } = model.client;
   const rotate = (overlapMs: number) => () => {
-    const said = overlapMs > 0 ? `ends in ${spanWord(overlapMs)}` : 'no longer works';
+    const said = overlapMs > 0 ? `expires in ${spanWord(overlapMs)}` : 'no longer works';
     return send(`New secret issued; the old one ${said}.`, 'POST', '/api/client/rotate', { overlapMs });
   };
   return (
     <section aria-label="Client">
       <div class="row tight">
         <Status good={enabled}>client {enabled ? 'enabled' : 'disabled'}</Status>
-        {secrets.map(({ fingerprint, goodUntilMs = Infinity }) => (
+        {secrets.map(({ fingerprint, validUntilMs = Infinity }) => (
           <span key={fingerprint} class="secret">
             secret <code>{fingerprint}</code>
-            {goodUntilMs < Infinity && (goodUntilMs > nowMs ? `, ends in ${spanWord(goodUntilMs - nowMs)}` : ', ended')}
+            {validUntilMs < Infinity &&
+              (validUntilMs > nowMs ? `, expires in ${spanWord(validUntilMs - nowMs)}` : ', expired')}
           </span>
         ))}
       </div>
@@ -73,7 +77,7 @@ function ClientState({ model }: { model: Model }) {
           Rotate secret
         </Action>
         <Action look="quiet" act={rotate(300_000)}>
-          Rotate, 5 min overlap
+          Rotate with 5 min overlap
         </Action>
         <Toggle path="/api/client" name="client" enabled={enabled} />
       </div>
@@ -81,7 +85,7 @@ function ClientState({ model }: { model: Model }) {
   );
 }
 
-/** Sends a request from the page. `tried`: what it and its call of /echo were answered with. */
+/** Sends a request from the page. `tried`: its result and that of the call to /echo. */
 export function useTry(owner?: string): [tried: ComponentChildren, send: () => Promise<string>] {
   const [tried, setTried] = useState<TryView | undefined>();
   const send = async () => {

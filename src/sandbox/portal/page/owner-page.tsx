@@ -10,7 +10,7 @@ import { hashOf, useSelected } from './address.ts';
 import { ask, send, tellFailure } from './api.ts';
 import { useTry } from './connect-panel.tsx';
 import { type Model, secondsOf } from './model.ts';
-import { Action, CopyButton, Facts, Toggle, useFetched } from './parts.tsx';
+import { Action, CopyButton, DescriptionList, Toggle, useFetched } from './parts.tsx';
 import { Requests } from './requests.tsx';
 
 const REFRESH_MS = 3000;
@@ -83,7 +83,7 @@ function OwnerState({ owner, model }: { owner: OwnerView; model: Model }) {
   const nowMs = timeOf(model, useTick(1000));
   return (
     <section aria-label={`State of ${id}`}>
-      <Facts
+      <DescriptionList
         rows={[
           ['State', <Status good={enabled}>{enabled ? 'enabled' : 'disabled'}</Status>],
           ['Token', <TokenStatus endMs={coveredUntilMs} nowMs={nowMs} none="none" />],

@@ -197,7 +197,7 @@ export function useFetched<T>(path: string, start: T, ...again: unknown[]): T {
 }
 
 /** Names and values. A row without a value is left out. */
-export function Facts({ rows }: { rows: readonly (readonly [name: string, value: ComponentChildren])[] }) {
+export function DescriptionList({ rows }: { rows: readonly (readonly [name: string, value: ComponentChildren])[] }) {
   return (
     <dl class="facts">
       {rows.map(([name, value]) =>

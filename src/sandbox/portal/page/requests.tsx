@@ -8,7 +8,7 @@ import { setParams, useAddress, useSelected } from './address.ts';
 import { ask, tellFailure } from './api.ts';
 import { useTry } from './connect-panel.tsx';
 import { curlOf } from './curl.ts';
-import { Action, Check, CopyButton, Detail, Facts, Say, Section } from './parts.tsx';
+import { Action, Check, CopyButton, DescriptionList, Detail, Say, Section } from './parts.tsx';
 import { faultKindWord, outcomeWord, ownerWord, whyWord } from './words.ts';
 
 const SHOWN = 40;
@@ -143,12 +143,12 @@ function RequestDetail(props: { id: number; known: LedgerEntry | undefined; url:
   const entry = known ?? fetched;
   return (
     <Detail title={`Request ${id}`} from={rowId(id)} onClose={onClose}>
-      {entry ? <RequestFacts entry={entry} url={url} /> : <p class="hint">{problem || 'Loading…'}</p>}
+      {entry ? <RequestDescription entry={entry} url={url} /> : <p class="hint">{problem || 'Loading…'}</p>}
     </Detail>
   );
 }
 
-function RequestFacts({ entry, url }: { entry: LedgerEntry; url: string }) {
+function RequestDescription({ entry, url }: { entry: LedgerEntry; url: string }) {
   const say = useContext(Say);
   const [withSecrets, setWithSecrets] = useState(false);
   const [secrets, setSecrets] = useState<CredentialsView | undefined>();
@@ -162,7 +162,7 @@ function RequestFacts({ entry, url }: { entry: LedgerEntry; url: string }) {
   return (
     <>
       {why && <p class="why">{why}</p>}
-      <Facts rows={factsOf(entry)} />
+      <DescriptionList rows={factsOf(entry)} />
       <SendAgain entry={entry} />
       <Scroll label="The request as a command">
         <pre>{command}</pre>

@@ -28,7 +28,7 @@ export function pictureMark(entry: Pick<LedgerEntry, 'id' | 'atMs' | 'outcome' |
 }
 
 /** Whether the client got what it asked for. */
-export const hasSucceeded = ({ outcome }: Pick<LedgerEntry, 'outcome'>): boolean =>
+const hasSucceeded = ({ outcome }: Pick<LedgerEntry, 'outcome'>): boolean =>
   outcome === 'issued' || outcome === 'accepted';
 
 /** Whether the request has ended without that. */

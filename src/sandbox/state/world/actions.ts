@@ -13,10 +13,10 @@ import type { World } from './world.ts';
 
 const NAME = maybe(text(/^.{0,100}$/s, 'up to 100 characters'));
 
-/** What the actions are given, from code and from the control plane alike. */
+/** Inputs of the actions, the same from code and from the control plane. */
 export const NEW_OWNER = object({ id: maybe(text(/^[\w-]{1,40}$/, 'up to 40 letters, digits, - and _')), name: NAME });
-export const CHANGES = object({ name: NAME, enabled: maybe(boolean) });
-export const ENABLED = object({ enabled: boolean });
+export const OWNER_CHANGES = object({ name: NAME, enabled: maybe(boolean) });
+export const ENABLED_CHANGE = object({ enabled: boolean });
 export const ROTATION = object({ overlapMs: maybe(between(0, Number.MAX_VALUE, '0 or more milliseconds')) });
 export const SEED = object({ owners: integer(0, MAX_OWNERS) });
 export const CLOCK_CHANGES = object({
@@ -68,7 +68,7 @@ export function enableClient(world: World, enabled: boolean): void {
   world.changed('client');
 }
 
-export function changeOwner(world: World, id: string, changes: v.InferOutput<typeof CHANGES>): Owner {
+export function changeOwner(world: World, id: string, changes: v.InferOutput<typeof OWNER_CHANGES>): Owner {
   const owner = ownerOf(world, id);
   Object.assign(owner, changes);
   world.changed('owners');

@@ -8,10 +8,10 @@ export interface Client {
   secrets: ClientSecret[];
 }
 
-export interface ClientSecret {
+interface ClientSecret {
   readonly value: string;
   /** Epoch ms; undefined for the current one. */
-  goodUntilMs?: number;
+  validUntilMs?: number;
 }
 
 /** An appliance owner. Its id is its public name; its access keys are secrets. */
@@ -106,9 +106,9 @@ export class Directory {
   }
 
   /** Whether this is the client's current secret or a still valid older one. */
-  secretIsGood(secret: string, nowMs: number): boolean {
-    return this.client.secrets.some(({ value, goodUntilMs = Number.POSITIVE_INFINITY }) => {
-      return value === secret && nowMs < goodUntilMs;
+  acceptsSecret(secret: string, nowMs: number): boolean {
+    return this.client.secrets.some(({ value, validUntilMs = Number.POSITIVE_INFINITY }) => {
+      return value === secret && nowMs < validUntilMs;
     });
   }
 
@@ -116,9 +116,9 @@ export class Directory {
   rotateSecret(nowMs: number, overlapMs: number): string {
     const endMs = nowMs + overlapMs;
     const { client } = this;
-    for (const old of client.secrets) old.goodUntilMs = Math.min(old.goodUntilMs ?? endMs, endMs);
+    for (const old of client.secrets) old.validUntilMs = Math.min(old.validUntilMs ?? endMs, endMs);
     const value = this.#secrets.random('sbx_secret_');
-    client.secrets = [{ value }, ...client.secrets.filter((old) => (old.goodUntilMs ?? nowMs) > nowMs)];
+    client.secrets = [{ value }, ...client.secrets.filter((old) => (old.validUntilMs ?? nowMs) > nowMs)];
     return value;
   }
 

@@ -14,7 +14,7 @@ import { BadRequest } from './problems.ts';
 import { checked } from './schema.ts';
 
 /** What is known of a request when a fault is looked up for it. */
-export interface FaultSubject {
+interface FaultSubject {
   readonly kind: LedgerKind;
   readonly owner?: string;
 }
@@ -42,25 +42,21 @@ interface RuleState {
   windowCount: number;
 }
 
-/** The ids that a rule may target. */
-export interface KnownIds {
-  readonly owners: ReadonlyMap<string, unknown>;
-}
-
 const MAX_RULES = 1000;
 
 /** Decides which fault applies to a request. `service/fault-effects.ts` carries it out. */
 export class Faults implements SandboxFaults {
   readonly #clock: { now(): number; monotonic(): number };
   readonly #rules = new Map<string, RuleState>();
-  readonly #known: KnownIds;
+  /** By the ids that a rule may target. */
+  readonly #owners: ReadonlyMap<string, unknown>;
   #lastId = 0;
   /** Called when rules were added, removed or used up (true), and when one was applied (false). */
   onChange: ((rules: boolean) => void) | undefined;
 
-  constructor(clock: { now(): number; monotonic(): number }, known: KnownIds) {
+  constructor(clock: { now(): number; monotonic(): number }, owners: ReadonlyMap<string, unknown>) {
     this.#clock = clock;
-    this.#known = known;
+    this.#owners = owners;
   }
 
   /** @param endsAtMs when the rule will be removed, where that is known. */
@@ -160,8 +156,7 @@ export class Faults implements SandboxFaults {
 
   /** The message does not repeat the id: it may be an access key given by mistake. */
   #checkTarget({ owner }: FaultTarget = {}): void {
-    if (owner !== undefined && !this.#known.owners.has(owner))
-      throw new BadRequest('target.owner: no owner has this id');
+    if (owner !== undefined && !this.#owners.has(owner)) throw new BadRequest('target.owner: no owner has this id');
   }
 
   #applies(state: RuleState): boolean {
@@ -230,7 +225,7 @@ function spanAt(when: Schedule, ageMs: number): { on: boolean; changesInMs: numb
 }
 
 /** Mulberry32. */
-export function seededRandom(seed: number): () => number {
+function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;

@@ -11,7 +11,7 @@ export class BadRequest extends Error {
 }
 
 /** Whether an error describes a mistake of the caller: one of these, or of an option check. */
-export function isCallersProblem(error: unknown): error is Error {
+export function isCallerError(error: unknown): error is Error {
   if (error instanceof NotFound || error instanceof BadRequest) return true;
   return error instanceof Error && (error as { code?: unknown }).code === 'invalid_options';
 }
