@@ -16,7 +16,7 @@ export function ConnectPanel({ model }: { model: Model }) {
   const [shown, setShown] = useState<CredentialsView | undefined>();
   const [tried, sendOne] = useTry();
   const [first] = useState(model.figures.total === 0);
-  // What is shown ends with a rotation.
+  // A rotation makes the secrets shown out of date.
   const newest = model.client.secrets[0]?.fingerprint;
   useEffect(() => setShown(undefined), [newest]);
   return (
