@@ -52,8 +52,6 @@ export class TokenEndpoint implements TokenSource {
   /** Where the last request went, kept because parsing a URL is slow. */
   #target: Target;
   readonly #batch = new ResultBatch();
-  /** The request for {@link PLACEHOLDERS}, kept because equal values give equal requests. */
-  #shape: RequestShape | undefined;
   /** The `Date` of the last response, and its time: all responses of one second have the same. */
   #date: string | undefined;
   #dateMs: number | undefined;
@@ -119,20 +117,15 @@ export class TokenEndpoint implements TokenSource {
    * only whether the secret changed. Still, derive shared names from it with a keyed hash.
    */
   async identity(): Promise<string> {
-    const { clientId, clientSecret: given } = this.#options;
+    const { baseUrl, clientId, clientSecret: given } = this.#options;
     const secret = typeof given === 'string' ? given : await this.#readSecretInTime(given);
-    this.#shape ??= this.#placeholderShape();
-    const { url, headers, body } = this.#shape;
-    const parts = [url, clientId, secret, headers, body];
+    // Built anew each time, because a shape may read settings that change: replicas that differ must not share.
+    const { path, headers, body } = this.#build(PLACEHOLDERS);
+    const parts = [targetBelow(baseUrl, path).url.href, clientId, secret, JSON.stringify(headers), body];
     const hash = process.getBuiltinModule('node:crypto').createHash('sha256');
     // The length prefixes make the concatenation unambiguous.
     for (const part of parts) hash.update(`${Buffer.byteLength(part)}:`).update(part);
     return hash.digest('base64url');
-  }
-
-  #placeholderShape(): RequestShape {
-    const { path, headers, body } = this.#build(PLACEHOLDERS);
-    return { url: targetBelow(this.#options.baseUrl, path).url.href, headers: JSON.stringify(headers), body };
   }
 
   /** Closes the idle connections of its own agent. The endpoint can still be used afterwards. */
@@ -228,13 +221,6 @@ const PLACEHOLDERS: TokenRequestCredentials = Object.freeze({
 });
 
 /** What a response contains: a usable token, or anything else. */
-/** What {@link TokenEndpoint.identity} says of a request. */
-interface RequestShape {
-  readonly url: string;
-  readonly headers: string;
-  readonly body: string;
-}
-
 interface Read extends UnusableBody {
   /** Always an own property, because `Object.prototype` may be polluted. */
   readonly issued: IssuedToken | undefined;

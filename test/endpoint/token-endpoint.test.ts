@@ -289,18 +289,16 @@ it('identity differs for requests of different shapes, and is the same for equal
   expect(await endpoint({ tokenRequest: formRequest({ path: '/auth/v1/token' }) }).identity()).toBe(all[3]);
 });
 
-it('identity follows a rotated secret, and builds the request for placeholders once', async () => {
-  const secrets = ['the-secret', 'rotated', 'the-secret'];
-  const seen: unknown[] = [];
-  const tokenRequest: TokenRequestShape = (credentials) => {
-    seen.push(credentials);
-    return jsonRequest()(credentials);
-  };
-  const rotating = endpoint({ clientSecret: () => secrets.shift() ?? '', tokenRequest });
-  const [before, after, again] = [await rotating.identity(), await rotating.identity(), await rotating.identity()];
+it('identity follows a rotated secret, and a shape that reads settings that change', async () => {
+  const secrets = ['the-secret', 'rotated', 'the-secret', 'the-secret'];
+  let scope = '';
+  const tokenRequest: TokenRequestShape = (credentials) => jsonRequest(scope ? { extra: { scope } } : {})(credentials);
+  const changing = endpoint({ clientSecret: () => secrets.shift() ?? '', tokenRequest });
+  const [before, after, again] = [await changing.identity(), await changing.identity(), await changing.identity()];
   expect([before, again]).toEqual([await endpoint().identity(), before]);
   expect(after).not.toBe(before);
-  expect(seen).toHaveLength(1);
+  scope = 'read';
+  expect(await changing.identity()).not.toBe(before);
 });
 
 it('identity shows tokenRequest placeholders only, and fails as it does', async () => {
