@@ -108,12 +108,13 @@ function sizingOf(figures) {
   const scripts = (owners * replicas * PER_LIFE) / TOKEN_LIFE_S;
   const percent = (us) => Math.round(scripts * us * 1e-4);
   const restart = (us) => Math.round(owners * replicas * us * 1e-6);
-  return tableOf(
+  const dates = [figures.memory.run.date, figures.load.run.date].join(' and ');
+  const table = tableOf(
     ['what', 'rule', 'here'],
     [
       [
         'records',
-        'about 700 bytes plus 1.5 × the size of the token response, per owner ([measured](internals/fleet-load.md#memory-of-a-record))',
+        'about 700 bytes plus 1.5 × the size of the token response, per owner ([measured](internals/fleet-numbers.md#memory-of-a-record))',
         `${Math.round(megabytes)} MB`,
       ],
       [
@@ -146,6 +147,7 @@ function sizingOf(figures) {
       ['`maxOwners` of each registry', 'above the owners that the replica serves', '120,000'],
     ],
   );
+  return `${table}\n\nFrom what was measured ${dates}: [load on Redis](internals/fleet-numbers.md#load-on-redis).`;
 }
 
 /** The least and the most CPU time of a script. */

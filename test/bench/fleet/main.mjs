@@ -8,7 +8,7 @@
  *                                                   one number of processes; large for 50 processes and 1,000 owners;
  *                                                   slow for services slower than a lease, forget, leaders for leaders that die, clock for a clock of Redis that steps
  *                                                   back (needs a C compiler), crowd for more replicas than cores
- *   node test/bench/fleet/main.mjs faults --docs    also stores the rows of faults, slow or forget, and renews docs/fleet-numbers.md. The other
+ *   node test/bench/fleet/main.mjs faults --docs    also stores the rows of faults, slow or forget, and renews docs/internals/fleet-numbers.md. The other
  *                                                   rows of that page are stored by hand: edit `results.json`, then run
  *                                                   node test/bench/stored.mjs
  */
