@@ -1,4 +1,4 @@
-/** The alert rules against metrics that registries exported in whole incidents, and the table of docs/observability.md. */
+/** The alert rules against metrics that registries exported in whole incidents, and the tables of docs/observability.md. */
 
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
@@ -11,6 +11,7 @@ import { INCIDENTS, type Incident } from './helpers/alert-incidents.ts';
 import { playedIncident, type Scraped } from './helpers/scraped-incident.ts';
 import { ROOT } from './helpers/source-files.ts';
 
+const PAGE = join(ROOT, 'docs/observability.md');
 const RULES = join(ROOT, 'docs/monitoring/prometheus-alerts.yaml');
 const rules = readFileSync(RULES, 'utf8');
 const CRITICAL = [...rules.matchAll(/- alert: (\w+)\n(?:(?! alert:)[\s\S])*?severity: (\w+)/g)]
@@ -91,20 +92,21 @@ const cellOf = (fired: readonly Fired[]): string =>
   fired.map(({ alert, fromS, untilS }) => `\`${alert}\` ${wordOf(fromS)} to ${wordOf(untilS)}`).join('<br>') || 'none';
 
 describe.skipIf(noPromtool)('the alerts of an incident', { timeout: 300_000 }, () => {
-  const [, alerts = '', pages = ''] = readFileSync(join(ROOT, 'docs/observability.md'), 'utf8').split(
-    /^## When the alerts|^### What the page/m,
-  );
-  const rowsOf = (section: string) =>
-    new Map(
-      [...section.matchAll(/^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$/gm)].map(([, what = '', ...cells]) => [what, cells]),
-    );
-  const [rows, shown] = [rowsOf(alerts), rowsOf(pages)];
+  /** With the rows that were played. */
+  let page = readFileSync(PAGE, 'utf8');
+  const fill = (table: string, ...row: string[]) => {
+    const at = page.indexOf(`\n| ${row[0]} |`, page.indexOf(`<!-- ${table} -->`)) + 1;
+    expect(at, `the table of ${table} has the incident`).toBeGreaterThan(0);
+    page = `${page.slice(0, at)}| ${row.join(' | ')} |${page.slice(page.indexOf('\n', at))}`;
+  };
 
-  it.each(Object.entries(INCIDENTS))('%s: fire when the docs say', async (what, incident) => {
+  it.each(Object.entries(INCIDENTS))('%s', async (what, incident) => {
     const { scraped, said, ended } = await playedIncident(incident, USED);
     const fired = firedIn(incident, scraped);
     const [critical, warning] = [true, false].map((is) => fired.filter(({ alert }) => CRITICAL.includes(alert) === is));
-    expect(rows.get(what)).toEqual([cellOf(critical ?? []), cellOf(warning ?? [])]);
-    if (said) expect(shown.get(what)).toEqual([said, ended]);
+    fill('alerts', what, cellOf(critical ?? []), cellOf(warning ?? []));
+    if (said) fill('verdicts', what, said, ended);
   });
+
+  it('are those of the page (after a change: vitest -u)', () => expect(page).toMatchFileSnapshot(PAGE));
 });
