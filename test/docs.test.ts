@@ -284,8 +284,7 @@ describe('figures', () => {
   const FIGURE =
     /(?<![\w`.,#-])(?:([\d.,]*\d) to )?([\d.,]*\d)(?: ?(%|×)|[ -](ms|s|bytes?|[KM]iB|[kKMG]B|ns|µs|times)(?!\w))/g;
   /** Other tests compare these with stored results, or with a new run, and run the code. */
-  const COMPARED =
-    /<!-- [\w-]+(?: \w+)? -->.*?<!-- end -->|<!-- results: .*|^```.*?^```$/gms;
+  const COMPARED = /<!-- [\w-]+(?: \w+)? -->.*?<!-- end -->|<!-- results: .*|^```.*?^```$/gms;
 
   function figuresOf(page: string): string[] {
     const text = textOf(page).replace(COMPARED, '');
@@ -357,7 +356,9 @@ describe('in the docs', () => {
   it('the page of observability has every log event with its level, message and fields (after a change: vitest -u)', async () => {
     const rows = Object.entries({ ...LOG_EVENTS, ...SHARING_EVENTS }).map(([event, { level, message }]) => [
       ...[`\`${event}\``, level, message],
-      FIELDS_OF_EVENTS.get(event)?.map((field) => `\`${logField(field)}\``).join(', ') ?? '',
+      FIELDS_OF_EVENTS.get(event)
+        ?.map((field) => `\`${logField(field)}\``)
+        .join(', ') ?? '',
     ]);
     expect(rows.length).toBeGreaterThan(20);
     const page = filled('docs/observability.md', 'events', ['event', 'level', 'message', 'fields'], rows);
