@@ -125,7 +125,7 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
     tenants: [owners()],
     cutOff: INCIDENT,
   },
-  'the keys of 18 customers are replaced; their old ones are called for five more minutes': {
+  'the keys of 18 owners are replaced; their old ones are called for five more minutes': {
     ...day,
     minutes: 5 * 60,
     fromMs: 2 * HOUR,
@@ -140,13 +140,13 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
     tenants: [owners()],
     rules: () => [during([5 * MIN, 5 * MIN + 45 * SEC], outage(refusal(503)))],
   },
-  'all five customers’ keys are revoked; each is called three times a minute': {
+  'all five owners’ keys are revoked; each is called three times a minute': {
     ...short,
     name: 'few',
     tenants: [owners({ name: 'revoked', count: 5, everyMs: 20 * SEC })],
     ...revoked('revoked', () => 5 * MIN),
   },
-  'of five customers, the one whose key is dead calls first after a start, and the others a minute later': {
+  'of five owners, the one whose key is dead calls first after a start, and the others a minute later': {
     ...short,
     name: 'few at start',
     fromMs: 0,
