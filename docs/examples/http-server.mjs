@@ -12,7 +12,7 @@ const server = http.createServer(async (request, response) => {
   const accessKey = keyOf[request.url.slice(1)];
   if (!accessKey) return response.writeHead(404).end();
   try {
-    const signal = AbortSignal.timeout(5_000);
+    const signal = AbortSignal.timeout(15_000); // longer than the endpoint's `timeoutMs`, so that a slow token service is named
     const apiResponse = await registry.ownerFetch(accessKey)(`${baseUrl}/echo`, { signal });
     const body = await apiResponse.text();
     const status = apiResponse.status === 401 ? 502 : apiResponse.status; // a 401 of yours would log your caller out

@@ -23,7 +23,7 @@ async function work(accessKey) {
   const giveUpAt = Date.now() + 60_000;
   for (let attempt = 1; ; attempt++) {
     try {
-      const response = await registry.ownerFetch(accessKey)(`${baseUrl}/echo`, { signal: AbortSignal.timeout(5_000) });
+      const response = await registry.ownerFetch(accessKey)(`${baseUrl}/echo`, { signal: AbortSignal.timeout(15_000) });
       if (response.ok) return (await response.json()).owner;
       throw Object.assign(new Error(`the API responded with ${response.status}`), { status: response.status });
     } catch (error) {
