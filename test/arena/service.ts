@@ -1,5 +1,6 @@
 /** The scripted token service of a scene, and the count of requests that it did not want. */
 
+import type { ManualClock } from '../helpers/manual-clock.ts';
 import {
   type Answer,
   type Issued,
@@ -10,7 +11,6 @@ import {
   type TenantGroup,
   type Unwanted,
 } from './scene.ts';
-import type { VirtualTime } from './virtual-time.ts';
 
 /** How often a dead key may be asked for. */
 const DEAD_KEY_MS = 10_000;
@@ -27,7 +27,7 @@ export class Service {
   /** For rules that draw lots. */
   readonly random: () => number;
   readonly #scene: Scene;
-  readonly #time: VirtualTime;
+  readonly #time: ManualClock;
   readonly #rules: readonly Rule[];
   readonly #groups: ReadonlyMap<string, TenantGroup>;
   /** When each dead key may be asked for again. */
@@ -35,7 +35,7 @@ export class Service {
   readonly #issued: Omit<Issued, 'isNewest'>[] = [];
   readonly #newestOf = new Map<string, number>();
 
-  constructor(scene: Scene, time: VirtualTime, random: () => number) {
+  constructor(scene: Scene, time: ManualClock, random: () => number) {
     this.#scene = scene;
     this.#time = time;
     this.random = random;
@@ -57,7 +57,7 @@ export class Service {
   /** A call of the API with this token. Resolves to whether it was accepted. */
   callApi(token: string): Promise<boolean> {
     return new Promise((resolve) => {
-      this.#time.at(this.#time.nowMs + API_MS, () => resolve(this.#accepts(token)));
+      this.#time.at(this.#time.monotonicMs + API_MS, () => resolve(this.#accepts(token)));
     });
   }
 
@@ -73,7 +73,7 @@ export class Service {
         this.inFlight--;
         signal?.removeEventListener('abort', abort);
       };
-      const cancel = this.#time.at(this.#time.nowMs + answer.ms, () => {
+      const cancel = this.#time.at(this.#time.monotonicMs + answer.ms, () => {
         end();
         if (answer.error) reject(connectionError(answer.error));
         else resolve(responseOf({ ...answer, headers: this.#headersOf(answer) }, answer.body ?? text));
@@ -91,7 +91,7 @@ export class Service {
     const dash = owner.lastIndexOf('-');
     const group = this.#groups.get(owner.slice(0, dash));
     if (!group) throw new Error(`no group of the scene has an owner ${owner}`);
-    const request = { owner, group, number: Number(owner.slice(dash + 1)), atMs: this.#time.nowMs };
+    const request = { owner, group, number: Number(owner.slice(dash + 1)), atMs: this.#time.monotonicMs };
     let answer: Answer | undefined;
     for (const rule of this.#rules) {
       answer = rule(request, this);
@@ -119,7 +119,7 @@ export class Service {
   /** A token counts as issued when the request arrives, so that an answer on its way already revokes the token before. */
   #issue(owner: string): string {
     const { tokenLifeS = DEFAULT_LIFE_S, repeatsTokens } = this.#scene;
-    const { nowMs } = this.#time;
+    const nowMs = this.#time.monotonicMs;
     let number = this.#newestOf.get(owner) ?? 0;
     const endsMs = (this.#issued[number - 1]?.issuedMs ?? Number.NEGATIVE_INFINITY) + tokenLifeS * SEC;
     const isRepeated = repeatsTokens && nowMs < endsMs;
@@ -132,7 +132,9 @@ export class Service {
   #valueOf(number: number, tokenLifeS: number): string {
     const { clockAheadMs } = this.#scene;
     if (clockAheadMs === undefined) return `token-${number}`;
-    const iat = Math.floor((this.#time.now() - this.#time.nowMs + (this.#issued[number - 1]?.issuedMs ?? 0)) / SEC);
+    const iat = Math.floor(
+      (this.#time.now() - this.#time.monotonicMs + (this.#issued[number - 1]?.issuedMs ?? 0)) / SEC,
+    );
     return `e30.${Buffer.from(JSON.stringify({ iat, exp: iat + tokenLifeS })).toString('base64url')}.token-${number}`;
   }
 
@@ -149,7 +151,7 @@ export class Service {
     const issued = this.#issued[number - 1];
     if (!issued) throw new Error(`the service has not issued ${token}`);
     const isNewest = this.#newestOf.get(issued.owner) === number;
-    return this.#scene.accepts?.({ ...issued, isNewest } satisfies Issued, this.#time.nowMs, this.random) ?? true;
+    return this.#scene.accepts?.({ ...issued, isNewest } satisfies Issued, this.#time.monotonicMs, this.random) ?? true;
   }
 }
 

@@ -1,12 +1,12 @@
 /** When the tenants of a scene call. */
 
+import type { ManualClock } from '../helpers/manual-clock.ts';
 import { SEC, type TenantGroup } from './scene.ts';
-import type { VirtualTime } from './virtual-time.ts';
 
 /** Sets the calls of one group. Times between calls are exponential. */
 export function scheduleCalls(
   group: TenantGroup,
-  time: VirtualTime,
+  time: ManualClock,
   random: () => number,
   call: (number: number) => void,
   sceneEndMs: number,
@@ -16,9 +16,9 @@ export function scheduleCalls(
   const repeat = (fromMs: number, meanMs: number, run: () => void) => {
     const after = (ms: number) =>
       time.at(ms - Math.log(1 - random()) * meanMs, () => {
-        if (time.nowMs >= untilMs) return;
+        if (time.monotonicMs >= untilMs) return;
         run();
-        after(time.nowMs);
+        after(time.monotonicMs);
       });
     after(fromMs);
   };
@@ -30,7 +30,7 @@ export function scheduleCalls(
     if (burstMs !== undefined) time.at(fromMs + (burstMs * number) / count, () => call(number));
     if (everyMs !== undefined) {
       repeat(fromMs + (burstMs ?? 0), everyMs, () => {
-        if (!pattern || pattern(time.nowMs)) call(number);
+        if (!pattern || pattern(time.monotonicMs)) call(number);
       });
     }
   }

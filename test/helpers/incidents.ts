@@ -7,7 +7,7 @@ import { MIN, type Scene, SEC } from '../arena/scene.ts';
 import { Service } from '../arena/service.ts';
 import { BASE_URL } from '../arena/subjects.ts';
 import { scheduleCalls } from '../arena/traffic.ts';
-import { VirtualTime } from '../arena/virtual-time.ts';
+import { ManualClock } from './manual-clock.ts';
 import { seeded } from './seeded.mjs';
 
 /** Moments of a scene at which the live view is asked. */
@@ -83,7 +83,7 @@ export interface LastCall {
 }
 
 export interface Stage {
-  readonly time: VirtualTime;
+  readonly time: ManualClock;
   readonly registry: OwnerTokenRegistry;
   readonly view: LiveView;
   /** By label. */
@@ -92,7 +92,7 @@ export interface Stage {
 
 /** Plays an incident, and calls `ask` at its moments. Owners are called by their keys in capitals. */
 export async function playIncident(incident: Incident, ask: (stage: Stage) => Promise<void>): Promise<void> {
-  const time = new VirtualTime();
+  const time = new ManualClock();
   const service = new Service(incident, time, seeded(1_001));
   const endpoint = { baseUrl: BASE_URL, clientId: 'client', clientSecret: () => service.readSecret(), clock: time };
   const source = new TokenEndpoint({ ...endpoint, fetch: service.fetch as typeof fetch });

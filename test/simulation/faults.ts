@@ -1,8 +1,8 @@
 /** What can go wrong with a request in a simulated world, and the error that a registry gets for it. */
 
 import { type FailureScope, OwnerTokenError } from '../../src/index.ts';
+import type { Random } from '../helpers/random.ts';
 import { MARK } from './emissions.ts';
-import type { Random } from './random.ts';
 
 export const FAULTS = [
   'hang',

@@ -11,12 +11,12 @@ import {
   type TokenSource,
   untilRejected,
 } from '../../src/index.ts';
+import type { ManualClock } from '../helpers/manual-clock.ts';
+import type { Random } from '../helpers/random.ts';
 import { MARK } from './emissions.ts';
 import type { WatchedOptions } from './observed.ts';
 import type { Oracle } from './oracle.ts';
-import type { Random } from './random.ts';
 import type { Profile } from './service.ts';
-import type { WorldClock } from './world-clock.ts';
 
 /** What a hook does besides its work, such as calling back into the registry. */
 export type Mischief = (oracle: Oracle) => void;
@@ -120,7 +120,7 @@ function drawPolicy(random: Random): ExpiryPolicy {
 /** The registry's options, with its hooks watched and, as drawn, made to misbehave. */
 export function optionsFor(
   drawn: Drawn,
-  parts: { source: TokenSource; clock: WorldClock; random: Random; oracle: () => Oracle; mischief: Mischief },
+  parts: { source: TokenSource; clock: ManualClock; random: Random; oracle: () => Oracle; mischief: Mischief },
 ): OwnerTokenRegistryOptions {
   const { source, clock, random, oracle, mischief } = parts;
   const { hooks, policy } = drawn;

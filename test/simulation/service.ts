@@ -4,12 +4,12 @@
  */
 
 import type { FailureScope, IssuedToken, TokenRequest, TokenSource } from '../../src/index.ts';
+import type { ManualClock } from '../helpers/manual-clock.ts';
+import type { Random } from '../helpers/random.ts';
 import { MARK } from './emissions.ts';
 import { type Fault, failureFor, givenScopeOf, STRANGE_ERRORS, timedOut } from './faults.ts';
 import type { Mark } from './observed.ts';
 import type { Oracle } from './oracle.ts';
-import type { Random } from './random.ts';
-import type { WorldClock } from './world-clock.ts';
 
 /** A request on its way. */
 export interface Asked {
@@ -68,13 +68,13 @@ export class ServiceModel {
   refusedShare = 0;
   profile: Profile;
   readonly #random: Random;
-  readonly #clock: WorldClock;
+  readonly #clock: ManualClock;
   readonly #realMs: () => number;
   readonly #live = new Map<string, Issued>();
   readonly #lastOf = new Map<string, Issued>();
   #issued = 0;
 
-  constructor(profile: Profile, random: Random, clock: WorldClock, realMs: () => number) {
+  constructor(profile: Profile, random: Random, clock: ManualClock, realMs: () => number) {
     this.profile = profile;
     this.#random = random;
     this.#clock = clock;

@@ -410,7 +410,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
         // They were counted in slices when the page was opened; the next frame says so.
         await settle(60);
         const [status] = await view.status();
-        await time.passUntil(time.nowMs + 1_000);
+        await time.passUntil(time.monotonicMs + 1_000);
         const causes = status?.causes ?? [];
         const unserved = countWord(status?.unserved ?? 0);
         await shows(() => textOf(figure('Owners that cannot be served'))).toMatch(new RegExp(`^${unserved}[\\s▲]`));

@@ -1,6 +1,6 @@
 /** What the API of a random world does with tokens that are good: drawn apart, so that the world itself stays the same. */
 
-import { Random } from '../../simulation/random.ts';
+import { Random } from '../../helpers/random.ts';
 import { MIN, type Scene } from '../scene.ts';
 import { seconds } from './draft.ts';
 import { randomWorld } from './index.ts';

@@ -1,6 +1,6 @@
 /** A world that is being drawn. */
 
-import type { Random } from '../../simulation/random.ts';
+import type { Random } from '../../helpers/random.ts';
 import { MIN, type Rule, type Scene, SEC, type Span, type TenantGroup } from '../scene.ts';
 
 export interface Draft {

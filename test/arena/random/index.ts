@@ -3,7 +3,7 @@
  * implementation. Times and numbers are drawn on a logarithmic scale, because those of services differ by orders of magnitude.
  */
 
-import { Random } from '../../simulation/random.ts';
+import { Random } from '../../helpers/random.ts';
 import type { Scene } from '../scene.ts';
 import { drawClientele } from './clientele.ts';
 import { type Draft, drawMoment } from './draft.ts';

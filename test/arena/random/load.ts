@@ -3,7 +3,7 @@
  * stays the same.
  */
 
-import { Random } from '../../simulation/random.ts';
+import { Random } from '../../helpers/random.ts';
 import { during, failed, refusal, reset } from '../rules.ts';
 import { MIN, type Rule, type Scene, SEC, type TenantGroup } from '../scene.ts';
 import { seconds } from './draft.ts';

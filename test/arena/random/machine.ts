@@ -3,7 +3,7 @@
  * itself stays the same.
  */
 
-import { Random } from '../../simulation/random.ts';
+import { Random } from '../../helpers/random.ts';
 import { HOUR, MIN, type Scene, SEC, type Span } from '../scene.ts';
 import { seconds } from './draft.ts';
 import { randomWorld } from './index.ts';

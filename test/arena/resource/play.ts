@@ -1,8 +1,8 @@
 /** Plays one scene with one subject in virtual time: the same seed gives the same run. */
 
+import { ManualClock } from '../../helpers/manual-clock.ts';
 import { seeded } from '../../helpers/seeded.mjs';
 import { MIN, SEC } from '../scene.ts';
-import { VirtualTime } from '../virtual-time.ts';
 import type { ApiScene } from './scene.ts';
 import { keyOf, Services } from './services.ts';
 import type { ApiClient, ApiSubject } from './subjects.ts';
@@ -34,7 +34,7 @@ export interface ApiPlayed {
 }
 
 export async function playApi(scene: ApiScene, subject: ApiSubject, seed: number): Promise<ApiPlayed> {
-  const time = new VirtualTime();
+  const time = new ManualClock();
   const services = new Services(scene, time, seeded(seed + 1_000));
   const client = subject.create({ services, clock: time, random: seeded(seed + 2_000), scene });
   const random = seeded(seed);
@@ -43,9 +43,9 @@ export async function playApi(scene: ApiScene, subject: ApiSubject, seed: number
   for (let owner = 0; owner < scene.owners; owner++) {
     const next = (atMs: number) =>
       time.at(atMs, () => {
-        if (time.nowMs >= endMs) return;
+        if (time.monotonicMs >= endMs) return;
         void calls.make(owner, scene.route?.(random) ?? '/');
-        next(time.nowMs + scene.everyMs * (0.5 + random()));
+        next(time.monotonicMs + scene.everyMs * (0.5 + random()));
       });
     next(scene.everyMs * random());
   }
@@ -57,14 +57,14 @@ export async function playApi(scene: ApiScene, subject: ApiSubject, seed: number
 
 class Calls {
   readonly #scene: ApiScene;
-  readonly #time: VirtualTime;
+  readonly #time: ManualClock;
   readonly #client: ApiClient;
   readonly #faultEndMs: number;
   readonly #counts = { made: 0, calls: 0, served: 0, refused: 0, failed: 0 };
   /** By owner: its first call after the fault, and when one was first served. */
   readonly #back = new Map<number, { readonly fromMs: number; servedMs: number }>();
 
-  constructor(scene: ApiScene, time: VirtualTime, client: ApiClient) {
+  constructor(scene: ApiScene, time: ManualClock, client: ApiClient) {
     this.#scene = scene;
     this.#time = time;
     this.#client = client;
@@ -72,7 +72,7 @@ class Calls {
   }
 
   async make(owner: number, route: string): Promise<void> {
-    const beganMs = this.#time.nowMs;
+    const beganMs = this.#time.monotonicMs;
     this.#counts.made++;
     const isCounted = this.#scene.counts?.({ owner, route, atMs: beganMs }) ?? true;
     const isAfterFault = beganMs >= this.#faultEndMs;
@@ -82,7 +82,7 @@ class Calls {
     }
     const status = await this.#client.call(keyOf(owner), route).catch(() => 0);
     if (!isCounted) return;
-    const endedMs = this.#time.nowMs;
+    const endedMs = this.#time.monotonicMs;
     if (endedMs - beganMs > GIVE_UP_MS || (status !== 200 && status !== 401)) this.#counts.failed++;
     else if (status === 401) this.#counts.refused++;
     else {

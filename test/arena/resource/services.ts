@@ -1,7 +1,7 @@
 /** The token service and the API of a scene, and what is counted of them. */
 
 import type { IssuedToken } from '../../../src/index.ts';
-import type { VirtualTime } from '../virtual-time.ts';
+import type { ManualClock } from '../../helpers/manual-clock.ts';
 import type { ApiCall, ApiRule, ApiScene, ApiToken, TokenRule } from './scene.ts';
 
 const TOKEN_MS = 80;
@@ -9,7 +9,7 @@ const API_MS = 40;
 
 export class Services {
   readonly counts = { tokenRequests: 0, inFault: 0, apiCalls: 0 };
-  readonly time: VirtualTime;
+  readonly time: ManualClock;
   readonly random: () => number;
   /** The newest token of each owner. */
   readonly newest = new Map<number, ApiToken>();
@@ -18,7 +18,7 @@ export class Services {
   readonly #tokenService: readonly TokenRule[];
   readonly #issued = new Map<string, ApiToken>();
 
-  constructor(scene: ApiScene, time: VirtualTime, random: () => number) {
+  constructor(scene: ApiScene, time: ManualClock, random: () => number) {
     this.time = time;
     this.random = random;
     this.#scene = scene;
@@ -30,7 +30,7 @@ export class Services {
   readonly requestToken = (accessKey: string): Promise<IssuedToken> =>
     new Promise((resolve, reject) => {
       const { lifeS, fault } = this.#scene;
-      const request = { owner: ownerOf(accessKey), atMs: this.time.nowMs };
+      const request = { owner: ownerOf(accessKey), atMs: this.time.monotonicMs };
       const requestedAtMs = this.time.now();
       this.counts.tokenRequests++;
       if (fault && request.atMs >= fault[0] && request.atMs < fault[1]) this.counts.inFault++;
@@ -54,7 +54,7 @@ export class Services {
     const { lifeS, trueLifeS = lifeS, replaces } = this.#scene;
     const before = this.newest.get(owner);
     if (before && replaces) before.revoked = true;
-    const issuedMs = this.time.nowMs;
+    const issuedMs = this.time.monotonicMs;
     const value = `token-${this.#issued.size}`;
     const token = { owner, value, issuedMs, endsMs: issuedMs + trueLifeS * 1_000, revoked: false };
     this.#issued.set(value, token);
@@ -68,10 +68,12 @@ export class Services {
       const { apiMs = API_MS, refusalMs = apiMs } = this.#scene;
       const factor = this.#aboutOne();
       this.counts.apiCalls++;
-      this.time.at(this.time.nowMs + (apiMs / 2) * factor, () => {
-        const call = { owner: ownerOf(accessKey), route, atMs: this.time.nowMs, token: this.#issued.get(token) };
+      this.time.at(this.time.monotonicMs + (apiMs / 2) * factor, () => {
+        const call = { owner: ownerOf(accessKey), route, atMs: this.time.monotonicMs, token: this.#issued.get(token) };
         const status = first(this.#api, call, this) ?? (this.isAlive(call) ? 200 : 401);
-        this.time.at(this.time.nowMs + ((status === 401 ? refusalMs : apiMs) / 2) * factor, () => resolve(status));
+        this.time.at(this.time.monotonicMs + ((status === 401 ? refusalMs : apiMs) / 2) * factor, () =>
+          resolve(status),
+        );
       });
     });
   }
