@@ -2,11 +2,12 @@
 
 import { ManualClock } from '../helpers/manual-clock.ts';
 import { seeded } from '../helpers/seeded.mjs';
+import { Service } from '../world/service.ts';
+import { MIN } from '../world/setting.ts';
+import { scheduleCalls } from '../world/traffic.ts';
 import { Experience, type Experienced } from './experience.ts';
-import { MIN, type Scene } from './scene.ts';
-import { Service } from './service.ts';
+import type { Scene } from './scene.ts';
 import type { Client, Subject, Tools } from './subjects.ts';
-import { scheduleCalls } from './traffic.ts';
 
 /** How long a run goes on after the last call, so that waiting calls can end. */
 const DRAIN_MS = 3 * MIN;
@@ -89,7 +90,7 @@ function warmUpGroup(client: Client, keys: readonly string[]): void {
 /** A call of a tenant: if the API does not accept its token, it rejects that token and asks for another, once. */
 async function callOnce(client: Client, service: Service, key: string): Promise<void> {
   const isAccepted = async (token: string) => {
-    const accepted = await service.callApi(token);
+    const accepted = (await service.callApi(key, token)) === 200;
     if (accepted) client.accept?.(key, token);
     else client.reject(key, token);
     return accepted;

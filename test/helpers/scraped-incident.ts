@@ -5,10 +5,9 @@ import { OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';
 import { liveView } from '../../src/live-view/index.ts';
 import { registerMetrics } from '../../src/otel/prom-client.ts';
 import { SharedTokens } from '../../src/redis/shared-tokens.ts';
-import { MIN } from '../arena/scene.ts';
-import { Service } from '../arena/service.ts';
-import { BASE_URL } from '../arena/subjects.ts';
-import { scheduleCalls } from '../arena/traffic.ts';
+import { BASE_URL, Service } from '../world/service.ts';
+import { isWithin, MIN } from '../world/setting.ts';
+import { scheduleCalls } from '../world/traffic.ts';
 import type { Incident } from './alert-incidents.ts';
 import { ManualClock } from './manual-clock.ts';
 import { SEALING_KEY } from './model-fleet.ts';
@@ -44,7 +43,7 @@ class Replica {
     const { incident, time, service } = world;
     this.instance = `replica-${number}`;
     const { cutOff } = incident;
-    const isCutOff = () => number === 1 && cutOff && time.monotonicMs >= cutOff[0] && time.monotonicMs < cutOff[1];
+    const isCutOff = () => number === 1 && cutOff && isWithin(cutOff, time.monotonicMs);
     const refused = () =>
       new TypeError('fetch failed', { cause: Object.assign(new Error(), { code: 'ECONNREFUSED' }) });
     const fetch = (url: unknown, init?: RequestInit) =>
@@ -185,7 +184,7 @@ async function callOnce({ registry, ending, instance }: Replica, key: string, wo
   try {
     for (let tries = 1; tries <= 2; tries++) {
       const token = await registry.getToken(key, { signal });
-      if (!service.hasApi || (await service.callApi(token.value))) {
+      if (!service.hasApi || (await service.callApi(key, token.value)) === 200) {
         ended('served');
         return registry.accept(key, token);
       }

@@ -1,26 +1,27 @@
-/** When the tenants of a scene call. */
+/** When the tenants of a setting call. */
 
 import type { ManualClock } from '../helpers/manual-clock.ts';
-import { SEC, type TenantGroup } from './scene.ts';
+import { SEC, type TenantGroup } from './setting.ts';
 
-/** Sets the calls of one group. Times between calls are exponential. */
+/** Sets the calls of one group. Times between calls are exponential, unless they are even. */
 export function scheduleCalls(
   group: TenantGroup,
   time: ManualClock,
   random: () => number,
   call: (number: number) => void,
-  sceneEndMs: number,
+  endsMs: number,
 ): void {
-  const { count = 0, everyMs, perSecond, burstMs, fromMs = 0, untilMs = sceneEndMs, pattern } = group;
+  const { count = 0, everyMs, isEven, perSecond, burstMs, fromMs = 0, untilMs = endsMs, pattern } = group;
   /** Runs something again and again from then on. */
   const repeat = (fromMs: number, meanMs: number, run: () => void) => {
-    const after = (ms: number) =>
-      time.at(ms - Math.log(1 - random()) * meanMs, () => {
+    const gapMs = (least: number) => meanMs * (isEven ? least + random() : -Math.log(1 - random()));
+    const after = (ms: number, least = 0.5) =>
+      time.at(ms + gapMs(least), () => {
         if (time.monotonicMs >= untilMs) return;
         run();
         after(time.monotonicMs);
       });
-    after(fromMs);
+    after(fromMs, 0);
   };
   if (perSecond !== undefined) {
     let arrived = 0;
