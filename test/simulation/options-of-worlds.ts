@@ -31,12 +31,12 @@ export interface Drawn {
 export function drawProfile(random: Random): Profile {
   return {
     revokesPrevious: random.chance(0.3),
-    replicationLagMs: random.chance(0.2) ? 2_000 : 0,
-    sameTokenWhileAlive: random.chance(0.2),
+    validAfterMs: random.chance(0.2) ? 2_000 : 0,
+    repeats: random.chance(0.2),
     datesGrants: random.chance(0.4),
     jwt: random.chance(0.2),
     clockAheadMs: random.pick([undefined, undefined, 0, -600_000, 86_400_000]),
-    lifetimeMs: random.pick([1_000, 5_000, 60_000, 600_000, 3_600_000, 3_600_000, 40 * 86_400_000]),
+    lifeMs: random.pick([1_000, 5_000, 60_000, 600_000, 3_600_000, 3_600_000, 40 * 86_400_000]),
     stated: random.pick(['seconds', 'seconds', 'left', 'text', 'absent', 'odd'] as const),
     timeoutMs: random.pick([1_000, 10_000, 10_000]),
     latencyMs: random.pick([2, 50, 500, 3_000]),
