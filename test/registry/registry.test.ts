@@ -377,6 +377,23 @@ describe('an owner', () => {
     await registry.close();
     expect([...registry.eachOwner()]).toEqual([]);
   });
+
+  it('that stays is not missed while others are used, forgotten or new', async () => {
+    const source = new ScriptedSource((call) =>
+      call.accessKey.startsWith('dead') ? call.fail(new OwnerTokenError('owner_refused', 'no')) : call.succeed(),
+    );
+    const { registry } = scripted({}, source);
+    const stay = ['a', 'b', 'dead-c', 'dead-d'];
+    await Promise.allSettled(stay.map((key) => registry.getToken(key)));
+    const seen = new Set<string>();
+    for (const { fingerprint } of registry.eachOwner()) {
+      seen.add(fingerprint);
+      await Promise.allSettled(['a', 'dead-c'].map((key) => registry.getToken(key)));
+      registry.forget('x');
+      await registry.getToken('x');
+    }
+    for (const key of stay) expect(seen).toContain(registry.fingerprint(key));
+  });
 });
 
 it('stats count calls that were late, or that timed out in the queue, which makes no owner fail', async () => {
