@@ -4,6 +4,8 @@ import type { Setting, Span } from '../world/setting.ts';
 
 export interface Scene extends Setting {
   readonly name: string;
+  /** When the client's process stands still. */
+  readonly standstills?: readonly Span[];
   /** The most requests at once that the subject is set to, where it can be set; baselines: 32 if it is not. */
   readonly concurrency?: number;
   /** The most owners whose tokens are kept, for subject and baselines. Default: 100,000. */

@@ -35,8 +35,6 @@ export interface Setting {
   readonly apiClockAheadMs?: number;
   /** How long a 401 of the API takes. */
   readonly refusalMs?: number;
-  /** When the client's process stands still. */
-  readonly standstills?: readonly Span[];
 }
 
 /** From, up to and without; milliseconds from the start. */
@@ -47,9 +45,10 @@ export const isWithin = ([fromMs, toMs]: Span, ms: number) => ms >= fromMs && ms
 /** Owners that call alike. An owner's access key is the group's name, a dash and a number. */
 export interface TenantGroup {
   readonly name: string;
-  /** So many owners, each of which calls every `everyMs` on average, at random; or half to one and a half times as long after its last call. */
+  /** So many owners, each of which calls every `everyMs` on average, at random. */
   readonly count?: number;
   readonly everyMs?: number;
+  /** Each calls again after half to one and a half times as long. */
   readonly isEven?: true;
   /** All call once within this time first, in the order of their numbers. */
   readonly burstMs?: number;
