@@ -1,14 +1,14 @@
 /** The alert rules against metrics that registries exported in whole incidents, and the table of docs/observability.md. */
 
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { METRICS, type MetricName, promName } from '../src/otel/metrics.ts';
 import { INCIDENTS, type Incident } from './helpers/alert-incidents.ts';
 import { playedIncident, type Scraped } from './helpers/scraped-incident.ts';
 import { ROOT } from './helpers/source-files.ts';
+import { temporaryFolder } from './helpers/temporary-folder.ts';
 import { MIN } from './world/setting.ts';
 
 const RULES = join(ROOT, 'docs/monitoring/prometheus-alerts.yaml');
@@ -55,8 +55,7 @@ function firedIn({ minutes, scrapedEveryMs, evaluatedEveryMs, fromMs }: Incident
     eval_time: `${minutes}m`,
     exp_samples: [{ labels: '{}', value: -1 }],
   });
-  const directory = mkdtempSync(join(tmpdir(), 'incident-'));
-  const file = join(directory, 'test.json');
+  const file = join(temporaryFolder(), 'test.json');
   const test = {
     interval: `${scrapedEveryMs / 1_000}s`,
     input_series: inputs,

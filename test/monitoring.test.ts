@@ -1,8 +1,7 @@
 /** The dashboard and the alert rules against what prom-client and OpenTelemetry's Prometheus exporter really export. */
 
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PrometheusExporter, PrometheusSerializer } from '@opentelemetry/exporter-prometheus';
 import { MeterProvider } from '@opentelemetry/sdk-metrics';
@@ -13,6 +12,7 @@ import { instrument } from '../src/otel/index.ts';
 import { METRICS } from '../src/otel/metrics.ts';
 import { registerMetrics } from '../src/otel/prom-client.ts';
 import { ROOT } from './helpers/source-files.ts';
+import { temporaryFolder } from './helpers/temporary-folder.ts';
 
 const read = (name: string) => readFileSync(join(ROOT, 'docs/monitoring', name), 'utf8');
 const rules = read('prometheus-alerts.yaml');
@@ -194,7 +194,7 @@ describe('in docs/monitoring', () => {
       record: `panel_${at}`,
       expr: expr.replaceAll('$__rate_interval', '5m').replaceAll('$registry', '.*'),
     }));
-    const file = join(mkdtempSync(join(tmpdir(), 'panels-')), 'rules.json');
+    const file = join(temporaryFolder(), 'rules.json');
     writeFileSync(file, JSON.stringify({ groups: [{ name: 'panels', rules: records }] }));
     const { status, stdout, stderr } = promtool('check', 'rules', file);
     expect({ status, output: stdout + stderr }).toEqual({
@@ -246,7 +246,7 @@ describe('alertmanager-inhibit.yaml', () => {
   });
 
   it.skipIf(noAmtool)('amtool accepts it in a configuration', () => {
-    const file = join(mkdtempSync(join(tmpdir(), 'inhibit-')), 'alertmanager.yml');
+    const file = join(temporaryFolder(), 'alertmanager.yml');
     writeFileSync(file, `route: { receiver: nobody }\nreceivers: [{ name: nobody }]\n${inhibit}`);
     const { status, stdout, stderr } = amtool('check-config', file);
     expect({ status, output: stdout + stderr }).toEqual({

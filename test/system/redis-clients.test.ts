@@ -4,8 +4,7 @@
  */
 
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Cluster, Redis } from 'ioredis';
 import { Redis as Valkey } from 'iovalkey';
@@ -19,6 +18,7 @@ import { denied, documentedRights, USER } from '../helpers/documented-rights.ts'
 import { FleetSource, requestOf, SEALING_KEY } from '../helpers/model-fleet.ts';
 import { freePort, isBefore7, noRedis, startRedis, startRedisCluster } from '../helpers/redis-server.ts';
 import { TcpProxy } from '../helpers/tcp-proxy.ts';
+import { temporaryFolder } from '../helpers/temporary-folder.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -399,7 +399,7 @@ describe.skipIf(noRedis)('L2: behind sentinels', () => {
 
   async function startSentinel(master: number): Promise<number> {
     const port = await freePort();
-    const config = join(mkdtempSync(join(tmpdir(), 'otr-sentinel-')), 'sentinel.conf');
+    const config = join(temporaryFolder(), 'sentinel.conf');
     const settings = [
       `port ${port}`,
       'bind 127.0.0.1',

@@ -4,10 +4,11 @@
  *
  *   npm run ablation -- [part of a name …] [--scenes part,part] [--worlds 10] [--rules | --constants] [--docs]
  *
- * `--docs` stores the tables, and renews docs/internals/ablation.md. Each change is played until one scene is worse; what nothing
- * misses plays them all, so that the whole takes hours.
+ * `--docs` stores each row as soon as it is known, and renews docs/internals/ablation.md. Each change is played until one scene is
+ * worse, the one of its last row first; what nothing misses plays them all, so that the whole takes hours: these come last.
  */
 
+import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -17,6 +18,8 @@ import { brokenGuarantees } from './guarantees.mjs';
 import { constantsOf, RULES } from './rules.mjs';
 
 const ROOT = join(import.meta.dirname, '../../..');
+const STORE = 'test/arena/ablation/results.json';
+const GUARANTEE = 'a guarantee: ';
 /** What counts as worse where the judge has nothing to say. */
 const WORSE = { points: 0.5, unwantedShare: 0.2, unwanted: 20 };
 
@@ -37,22 +40,14 @@ const playablesWith = async (patches) =>
   (await bundled('test/arena/ablation/play.ts', patches)).playables(baselines, parts, Number(values.worlds));
 const isNamed = ({ name }) => positionals.length === 0 || positionals.some((part) => name.includes(part));
 
+/** The registry as it is, and how it fared in the scenes that were needed so far. */
+const unchanged = new Map((await playablesWith([])).map((playable) => [playable.name, playable]));
 const before = new Map();
-for (const { name, outcome } of await playablesWith([])) {
-  const startMs = performance.now();
-  const played = await outcome();
-  before.set(name, { ...played, losses: 0, tookMs: performance.now() - startMs });
-}
-const figures = {};
-if (!values.constants) {
-  const columns = ['without', 'what gets worse'];
-  figures.rules = { columns, rows: await rowsOf(RULES.filter(isNamed), ruleRow) };
-}
-if (!values.rules) {
-  const columns = ['constant', 'value', 'is', 'what gets worse'];
-  figures.constants = { columns, rows: await rowsOf(constants().filter(isNamed), constantRow) };
-}
-if (values.docs) storeFigures('test/arena/ablation/results.json', 'npm run ablation -- --docs', figures);
+
+const RULE_COLUMNS = ['without', 'what gets worse', 'at commit'];
+const CONSTANT_COLUMNS = ['constant', 'value', 'is', 'what gets worse', 'at commit'];
+if (!values.constants) await playAll('rules', RULE_COLUMNS, RULES, ruleRow);
+if (!values.rules) await playAll('constants', CONSTANT_COLUMNS, constants(), constantRow);
 
 function constants() {
   return ['failures', 'registry'].flatMap((folder) =>
@@ -67,37 +62,63 @@ function sourcesIn(folder) {
   return readdirSync(join(ROOT, 'src', folder), { recursive: true }).filter((file) => file.endsWith('.ts'));
 }
 
-async function rowsOf(changes, rowOf) {
-  const rows = [];
-  for (const change of changes) {
-    const row = await rowOf(change);
-    rows.push(row);
+async function playAll(table, columns, changes, rowOf) {
+  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
+  const lastLoss = (change) => rowsNow(table).find((row) => isRowOf(change, row))?.[columns.length - 2] ?? '';
+  const isQuick = (change) => Number(!['', 'nothing'].includes(lastLoss(change)));
+  for (const change of changes.filter(isNamed).toSorted((a, b) => isQuick(b) - isQuick(a))) {
+    const row = [...(await rowOf(change, lastLoss(change))), commit];
     console.log(`| ${row.join(' | ')} |`);
+    if (!values.docs) continue;
+    const rows = changes.flatMap((each) =>
+      each === change ? [row] : rowsNow(table).filter((of) => isRowOf(each, of)),
+    );
+    storeFigures(STORE, 'npm run ablation -- --docs', { [table]: { columns, rows } });
   }
-  return rows;
 }
 
-async function ruleRow({ name, patches }) {
-  return [name, (await firstLoss(patches)) ?? guaranteeOf(patches) ?? 'nothing'];
+function rowsNow(table) {
+  return JSON.parse(readFileSync(join(ROOT, STORE), 'utf8')).figures[table].rows;
 }
 
-/** Scenes come first because they are played faster. */
-async function constantRow({ name, value, halved, doubled }) {
+/** Constants of two files may have the same name. */
+function isRowOf({ name, value }, row) {
+  return row[0] === name && (value === undefined || row[1] === value);
+}
+
+/** @param lastLoss what was worse last time, which is likely to be worse again. */
+async function ruleRow({ name, patches }, lastLoss) {
+  for (const lossOf of inOrder(lastLoss)) {
+    const loss = await lossOf(patches, lastLoss);
+    if (loss) return [name, loss];
+  }
+  return [name, 'nothing'];
+}
+
+async function constantRow({ name, value, halved, doubled }, lastLoss) {
   const ways = { halved: [halved], doubled: [doubled] };
-  for (const lossOf of [firstLoss, guaranteeOf]) {
+  for (const lossOf of inOrder(lastLoss)) {
     for (const [way, patches] of Object.entries(ways)) {
-      const loss = await lossOf(patches);
+      const loss = await lossOf(patches, lastLoss);
       if (loss) return [name, value, way, loss];
     }
   }
   return [name, value, 'either', 'nothing'];
 }
 
-/** The scenes in which others have lost most often are played first, then the fast ones. */
-async function firstLoss(patches) {
-  const playables = await playablesWith(patches);
-  const of = ({ name }) => before.get(name);
-  for (const playable of playables.toSorted((a, b) => of(b).losses - of(a).losses || of(a).tookMs - of(b).tookMs)) {
+/** Scenes come first because they are played faster. */
+function inOrder(lastLoss) {
+  return lastLoss.startsWith(GUARANTEE) ? [guaranteeOf, sceneOf] : [sceneOf, guaranteeOf];
+}
+
+/** The scenes in which others have lost most often are played first, then those that are known to be fast. */
+async function sceneOf(patches, lastLoss) {
+  const wasWorse = ({ name }) => Number(lastLoss.startsWith(`${name}: `));
+  const of = ({ name }) => before.get(name) ?? { losses: 0, tookMs: Number.MAX_VALUE };
+  const playables = (await playablesWith(patches)).toSorted(
+    (a, b) => wasWorse(b) - wasWorse(a) || of(b).losses - of(a).losses || of(a).tookMs - of(b).tookMs,
+  );
+  for (const playable of playables) {
     const loss = await lossIn(playable);
     if (loss) {
       of(playable).losses++;
@@ -108,7 +129,7 @@ async function firstLoss(patches) {
 
 /** What is worse than with the registry as it is. */
 async function lossIn({ name, outcome }) {
-  const { inTime: inTimeBefore, unwanted: unwantedBefore, worse: worseBefore } = before.get(name);
+  const { inTime: inTimeBefore, unwanted: unwantedBefore, worse: worseBefore } = await unchangedIn(name);
   const { inTime, unwanted, worse } = await outcome();
   if (worse.length > 0 && worseBefore.length === 0) return `${name}: ${worse[0]}`;
   if (inTime < inTimeBefore - WORSE.points) return `${name}: ${inTimeBefore.toFixed(1)} → ${inTime.toFixed(1)} %`;
@@ -117,7 +138,16 @@ async function lossIn({ name, outcome }) {
   }
 }
 
+async function unchangedIn(name) {
+  if (!before.has(name)) {
+    const startMs = performance.now();
+    const played = await unchanged.get(name).outcome();
+    before.set(name, { ...played, losses: 0, tookMs: performance.now() - startMs });
+  }
+  return before.get(name);
+}
+
 function guaranteeOf(patches) {
   const [broken] = brokenGuarantees(patches);
-  return broken && `a guarantee: ${broken}`;
+  return broken && `${GUARANTEE}${broken}`;
 }
