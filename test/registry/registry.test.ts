@@ -378,6 +378,18 @@ describe('an owner', () => {
     expect([...registry.eachOwner()]).toEqual([]);
   });
 
+  it('is enumerated once while the replacement of its token is in flight', async () => {
+    const { registry, source } = scripted({}, ScriptedSource.answering());
+    const token = await registry.getToken('a');
+    source.script(undefined);
+    registry.reject('a', token);
+    const call = registry.getToken('a');
+    await settle();
+    expect([registry.stats().inFlight, [...registry.eachOwner()].length]).toEqual([1, 1]);
+    source.call(-1).succeed();
+    await call;
+  });
+
   it('that stays is not missed while others are used, forgotten or new', async () => {
     const source = new ScriptedSource((call) =>
       call.accessKey.startsWith('dead') ? call.fail(new OwnerTokenError('owner_refused', 'no')) : call.succeed(),
