@@ -102,6 +102,7 @@ export default defineConfig({
           name: 'unit',
           pool: 'threads',
           isolate: false,
+          setupFiles: ['test/helpers/own-fetch.ts'],
           include: ['test/**/*.test.ts'],
           exclude: [
             ...[...configDefaults.exclude, ...PLATFORM, ...FLEET, ...SYSTEM, ...ARENA, ...DOUBLES],

@@ -5,11 +5,11 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { METRICS, type MetricName, promName } from '../src/otel/metrics.ts';
-import { MIN } from './arena/scene.ts';
 import { INCIDENTS, type Incident } from './helpers/alert-incidents.ts';
 import { playedIncident, type Scraped } from './helpers/scraped-incident.ts';
 import { ROOT } from './helpers/source-files.ts';
 import { temporaryFolder } from './helpers/temporary-folder.ts';
+import { MIN } from './world/setting.ts';
 
 const PAGE = join(ROOT, 'docs/observability.md');
 const RULES = join(ROOT, 'docs/monitoring/prometheus-alerts.yaml');

@@ -91,8 +91,8 @@ it('a deadline ends when its time is up, and not before', async () => {
 });
 
 it.each([
-  ['the process was suspended', (clock: ManualClock) => clock.suspend(1_115)],
-  ['the event loop was blocked', (clock: ManualClock) => clock.block(1_115)],
+  ['the process was suspended', (clock: ManualClock) => clock.jumpWall(1_115)],
+  ['the event loop was blocked', (clock: ManualClock) => clock.standStill(1_115)],
 ])('a deadline reports that it is late by over a second and a tenth of itself because %s', async (_what, stand) => {
   for (const [limitMs, code] of [[1_100, 'ERR_STOOD_STILL'] as const, [1_200, 'ETIMEDOUT'] as const]) {
     const clock = new ManualClock();

@@ -42,7 +42,7 @@ it('the time of a given clock is read anew from both times, for an instant and f
   const time = new Time(clock);
   expect(time.now()).toEqual({ wallMs: 5_000, monotonicMs: 0, timelineMs: 5_000, offsetMs: 0 });
   expect(time.seconds()).toBe(5);
-  clock.suspend(1_000);
+  clock.jumpWall(1_000);
   expect(time.seconds()).toBe(6);
   clock.advance(1_000);
   expect(time.seconds()).toBe(7);
@@ -178,7 +178,7 @@ describe('work within a time limit', () => {
   it('is given the same time once more if its timer is late: the process got no CPU time', async () => {
     const clock = new ManualClock();
     const seen = unfinished(clock);
-    clock.block(10 + MAX_READING_ERROR_MS + 1);
+    clock.standStill(10 + MAX_READING_ERROR_MS + 1);
     clock.advance(0);
     // A late limit lets the event loop read for many turns first.
     for (let round = 0; round < 10; round++) await settle();

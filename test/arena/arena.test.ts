@@ -2,11 +2,12 @@
 
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { MIN } from '../world/setting.ts';
 import { compare } from './compare.ts';
 import { WORSE } from './judge.ts';
 import { play } from './play.ts';
 import { randomWorld } from './random/index.ts';
-import { MIN, type Scene } from './scene.ts';
+import type { Scene } from './scene.ts';
 import { SCENES } from './scenes/index.ts';
 import { breaker, type Client, plain, registry, type Subject } from './subjects.ts';
 

@@ -1,6 +1,7 @@
 /** What the calls of healthy tenants experienced, and how late those of ill ones failed. */
 
-import { MIN, type Scene, SEC, type TenantGroup } from './scene.ts';
+import { isWithin, MIN, SEC, type TenantGroup } from '../world/setting.ts';
+import type { Scene } from './scene.ts';
 
 const LATE_MS = 2 * SEC;
 /** Nobody waits longer: a call that ends later counts as refused. */
@@ -73,7 +74,7 @@ export class Experience {
         if (error !== undefined) this.#illWaitsMs.push(endedMs - beganMs);
       };
     }
-    if (this.#uncounted?.some(([fromMs, toMs]) => beganMs >= fromMs && beganMs < toMs)) return undefined;
+    if (this.#uncounted?.some((span) => isWithin(span, beganMs))) return undefined;
     this.#calls++;
     if (!this.#served.has(owner)) this.#served.set(owner, false);
     return (endedMs, error) => {
@@ -120,7 +121,7 @@ export class Experience {
 }
 
 function isIll({ ill = false, illFromMs, illUntilMs }: TenantGroup, ms: number): boolean {
-  return ill || (illFromMs !== undefined && illUntilMs !== undefined && ms >= illFromMs && ms < illUntilMs);
+  return ill || (illFromMs !== undefined && illUntilMs !== undefined && isWithin([illFromMs, illUntilMs], ms));
 }
 
 function codeOf(error: unknown): string {

@@ -4,7 +4,8 @@
  */
 
 import { pathToFileURL } from 'node:url';
-import { BASE_URL, type Subject, type Tools } from './subjects.ts';
+import { BASE_URL } from '../world/service.ts';
+import type { Subject, Tools } from './subjects.ts';
 
 /** What an adapter of `test/bench/peers` opens. */
 interface Peer {

@@ -1,12 +1,13 @@
 /** Plays one scene with one subject in virtual time: the same seed gives the same run. */
 
+import { ManualClock } from '../helpers/manual-clock.ts';
 import { seeded } from '../helpers/seeded.mjs';
+import { Service } from '../world/service.ts';
+import { MIN } from '../world/setting.ts';
+import { scheduleCalls } from '../world/traffic.ts';
 import { Experience, type Experienced } from './experience.ts';
-import { MIN, type Scene } from './scene.ts';
-import { Service } from './service.ts';
+import type { Scene } from './scene.ts';
 import type { Client, Subject, Tools } from './subjects.ts';
-import { scheduleCalls } from './traffic.ts';
-import { VirtualTime } from './virtual-time.ts';
 
 /** How long a run goes on after the last call, so that waiting calls can end. */
 const DRAIN_MS = 3 * MIN;
@@ -23,7 +24,8 @@ export interface Played extends Experienced {
 }
 
 export async function play(scene: Scene, subject: Subject, seed: number): Promise<Played> {
-  const time = new VirtualTime(scene.standstills);
+  const time = new ManualClock();
+  for (const [fromMs, toMs] of scene.standstills ?? []) time.at(fromMs, () => time.standStill(toMs - fromMs));
   const clock = clockOf(scene, time);
   const service = new Service(scene, time, seeded(seed + 1_000));
   const experience = new Experience(scene);
@@ -45,11 +47,11 @@ export async function play(scene: Scene, subject: Subject, seed: number): Promis
     for (const group of scene.tenants) {
       const call = (number: number) => {
         const key = `${group.name}-${number}`;
-        const ended = experience.began(group, key, time.nowMs);
+        const ended = experience.began(group, key, time.monotonicMs);
         const client = clients[calls++ % clients.length] as Client;
         callOnce(client, service, key).then(
-          () => ended(time.nowMs),
-          (error: unknown) => ended(time.nowMs, error),
+          () => ended(time.monotonicMs),
+          (error: unknown) => ended(time.monotonicMs, error),
         );
       };
       scheduleCalls(group, time, random, call, endMs);
@@ -66,7 +68,7 @@ export async function play(scene: Scene, subject: Subject, seed: number): Promis
 }
 
 /** The client's clock, which may differ from that of the service. */
-function clockOf({ clockAheadMs = 0 }: Scene, time: VirtualTime): Tools['clock'] {
+function clockOf({ clockAheadMs = 0 }: Scene, time: ManualClock): Tools['clock'] {
   return {
     now: () => time.now() - clockAheadMs,
     monotonic: () => time.monotonic(),
@@ -88,7 +90,7 @@ function warmUpGroup(client: Client, keys: readonly string[]): void {
 /** A call of a tenant: if the API does not accept its token, it rejects that token and asks for another, once. */
 async function callOnce(client: Client, service: Service, key: string): Promise<void> {
   const isAccepted = async (token: string) => {
-    const accepted = await service.callApi(token);
+    const accepted = (await service.callApi(key, token)) === 200;
     if (accepted) client.accept?.(key, token);
     else client.reject(key, token);
     return accepted;

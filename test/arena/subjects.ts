@@ -7,6 +7,7 @@ import { ConsecutiveBreaker, circuitBreaker, handleAll } from 'cockatiel';
 import { LRUCache } from 'lru-cache';
 import pLimit from 'p-limit';
 import { type AccessToken, type Clock, OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';
+import { BASE_URL } from '../world/service.ts';
 import type { Scene } from './scene.ts';
 
 /** What a subject gets. It uses no other time, randomness or network. */
@@ -33,7 +34,6 @@ export interface Client {
   close?(): void;
 }
 
-export const BASE_URL = 'https://service.example';
 const TIMEOUT_MS = 10_000;
 const CONCURRENCY = 32;
 const MAX_OWNERS = 100_000;
@@ -85,7 +85,7 @@ export const registry: Subject = {
     return {
       async getToken(key) {
         const token = await tokens.getToken(key);
-        if (scene.accepts) given.set(key, token);
+        if (scene.api) given.set(key, token);
         return token.value;
       },
       reject: (key, token) => void tokens.reject(key, token),

@@ -111,7 +111,7 @@ describe.each(TRANSPORTS)('D1 through %s', (_name, transport) => {
         service.next(silence());
         const call = endpoint.requestToken('key');
         (await service.arrived(service.calls.length + 1)).answer(answer);
-        clock.block(9_999 + lateMs);
+        clock.standStill(9_999 + lateMs);
         clock.advance(1);
         expect(await call).toMatchObject({ token: 't' });
       }

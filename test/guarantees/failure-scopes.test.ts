@@ -2,11 +2,12 @@
 
 import { describe, expect, it } from 'vitest';
 import { type AccessToken, type Logger, OwnerTokenError, type OwnerTokenRegistry } from '../../src/index.ts';
-import { type Answer, json, LoopbackService, status, token } from '../helpers/loopback-service.ts';
+import { json, LoopbackService, token } from '../helpers/loopback-service.ts';
 import { asTimePasses, settle } from '../helpers/manual-clock.ts';
 import { callAtOnce, errorOf, keys, overHttp, scripted, shut, tally, until } from '../helpers/registries.ts';
 import { type ScriptedCall, ScriptedSource } from '../helpers/scripted-source.ts';
 import { seeded } from '../helpers/seeded.mjs';
+import { answerOf, TYPICAL_VERDICTS } from '../helpers/verdicts.ts';
 
 const failWith = (make: () => unknown) => new ScriptedSource((call) => call.fail(make()));
 
@@ -60,31 +61,27 @@ describe('I1', () => {
     await registry.close();
   });
 
-  it.each<[string, Answer]>([
-    ['invalid_client', json(401, { error: 'invalid_client' })],
-    ['unauthorized_client', json(400, { error: 'unauthorized_client' })],
-    ['invalid_request', json(400, { error: 'invalid_request' })],
-    ['unsupported_grant_type', json(400, { error: 'unsupported_grant_type' })],
-    ['a 401 without a code', status(401)],
-    ['405', status(405)],
-    ['415', status(415)],
-  ])('%s for everybody opens the client’s circuit, with its code, for everybody', async (_, answer) => {
-    await using service = await LoopbackService.start();
-    const { registry } = overHttp(service, { pauses: { client: { baseMs: 10_000, capMs: 60_000 } } });
-    await withCanaries(registry);
-    service.always(answer);
-    for (const key of keys(3)) expect((await errorOf(registry.getToken(key))).failureScope).toBe('owner');
-    await until(() => registry.stats().pauses.client !== undefined);
-    const refused = { code: 'client_refused', failureScope: 'client', retryable: false };
-    expect(await errorOf(registry.getToken('key-4'))).toMatchObject(refused);
-    expect(registry.describe('key-4')).toMatchObject({ code: 'client_refused' });
-    expect(registry.stats()).toMatchObject({ canaries: 2, refused: { owner: 0, client: 1, endpoint: 0 } });
-    expect(service.calls).toHaveLength(3 + 5);
-    registry.resume();
-    service.always(token());
-    await registry.getToken('key-4');
-    await registry.close();
-  });
+  it.each(TYPICAL_VERDICTS.filter(({ scope }) => scope === 'client'))(
+    'a $status with $body for everybody opens the client’s circuit, with its code, for everybody',
+    async (verdict) => {
+      await using service = await LoopbackService.start();
+      const { registry } = overHttp(service, { pauses: { client: { baseMs: 10_000, capMs: 60_000 } } });
+      await withCanaries(registry);
+      service.always(answerOf(verdict));
+      const own = { code: verdict.code, failureScope: 'owner' };
+      for (const key of keys(3)) expect(await errorOf(registry.getToken(key))).toMatchObject(own);
+      await until(() => registry.stats().pauses.client !== undefined);
+      const refused = { code: 'client_refused', failureScope: 'client', retryable: false };
+      expect(await errorOf(registry.getToken('key-4'))).toMatchObject(refused);
+      expect(registry.describe('key-4')).toMatchObject({ code: 'client_refused' });
+      expect(registry.stats()).toMatchObject({ canaries: 2, refused: { owner: 0, client: 1, endpoint: 0 } });
+      expect(service.calls).toHaveLength(3 + 5);
+      registry.resume();
+      service.always(token());
+      await registry.getToken('key-4');
+      await registry.close();
+    },
+  );
 
   it('at a start, before anyone has succeeded: ten failures stop everybody, but for one trial in each pause of a second', async () => {
     const { registry, clock, source } = scripted(

@@ -3,12 +3,13 @@
 import { describe, expect, it } from 'vitest';
 import { OwnerTokenError, type OwnerTokenErrorOptions } from '../../src/index.ts';
 import { play } from '../arena/play.ts';
-import { collapsing, deadKeys, during, failed, refusal } from '../arena/rules.ts';
-import { type Answer, MIN, type Scene, SEC } from '../arena/scene.ts';
+import type { Scene } from '../arena/scene.ts';
 import { plain, registry as withRegistry } from '../arena/subjects.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { errorOf, keys, scripted } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
+import { collapsing, deadKeys, during, failed, refusal } from '../world/rules.ts';
+import { type Answer, MIN, SEC } from '../world/setting.ts';
 
 const STEP_MS = 50;
 const ANSWER_MS = 20;

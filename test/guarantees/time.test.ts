@@ -199,7 +199,7 @@ describe('P4', () => {
     source.script(undefined);
     const waiting = ['a', 'b', 'c', 'd'].map((owner) => registry.getToken(owner));
     await settle();
-    clock.block(10 * MINUTE);
+    clock.standStill(10 * MINUTE);
     clock.advance(0);
     await settle(30);
     expect(registry.stats()).toMatchObject({ failures: 0, pauses: {} });
@@ -212,7 +212,7 @@ describe('P4', () => {
     const { registry, clock, source } = scripted();
     const waiting = registry.getToken('owner');
     await settle();
-    clock.suspend(HOUR);
+    clock.jumpWall(HOUR);
     source.call(0).fail(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }));
     await settle();
     source.call(1).succeed({ response: { expires_in: 60 } });
@@ -224,7 +224,7 @@ describe('P4', () => {
     const { registry, clock, source } = scripted({ requestsPerSecond: 1 });
     const waiting = registry.getToken('owner');
     await settle();
-    clock.suspend(HOUR);
+    clock.jumpWall(HOUR);
     source.call(0).fail(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }));
     await settle();
     expect(source.calls.length).toBe(1);
@@ -239,7 +239,7 @@ describe('P4', () => {
     const waiting = registry.getToken('owner');
     for (let freeze = 0; freeze < 2; freeze++) {
       await settle();
-      clock.block(MINUTE);
+      clock.standStill(MINUTE);
       clock.advance(0);
       await settle(30);
     }
@@ -257,7 +257,7 @@ describe('P4', () => {
       const waiting = registry.getToken(owner);
       await settle();
       clock.advance(50);
-      if (owner === 'second') clock.block(ms);
+      if (owner === 'second') clock.standStill(ms);
       if (isNoticed) clock.advance(0);
       source.call(-1).succeed({ response: { expires_in: 600 } });
       await waiting;
@@ -269,7 +269,7 @@ describe('P4', () => {
     const { registry, clock, source } = scripted();
     const waiting = registry.getToken('owner');
     await settle();
-    clock.block(MINUTE);
+    clock.standStill(MINUTE);
     source.call(0).succeed({ response: { expires_in: 600 } });
     await waiting;
     expect(registry.stats().latencyMs).toBe(MINUTE);
@@ -279,7 +279,7 @@ describe('P4', () => {
     const { registry, clock, source } = scripted({ concurrency: 1, maxQueueMs: 5_000 });
     const waiting = ['a', 'b'].map((owner) => registry.getToken(owner));
     await settle();
-    clock.block(MINUTE);
+    clock.standStill(MINUTE);
     clock.advance(0);
     await settle(30);
     source.script((call) => call.succeed({ response: { expires_in: 600 } }));

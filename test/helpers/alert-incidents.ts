@@ -1,10 +1,11 @@
 /** Incidents of three replicas in virtual time, for the alerts. */
 
 import type { OwnerTokenRegistryOptions } from '../../src/registry/options.ts';
-import { deadKeys, during, oauthError, outage, quota, refusal } from '../arena/rules.ts';
-import { HOUR, MIN, type Scene, SEC, type Span, type TenantGroup } from '../arena/scene.ts';
+import { refuseAll } from '../world/api-rules.ts';
+import { deadKeys, during, oauthError, outage, quota, refusal } from '../world/rules.ts';
+import { HOUR, MIN, SEC, type Setting, type Span, type TenantGroup } from '../world/setting.ts';
 
-export interface Incident extends Scene {
+export interface Incident extends Setting {
   /** When it begins. */
   readonly fromMs: number;
   /** How often metrics are scraped. */
@@ -48,12 +49,12 @@ const INCIDENT: Span = [5 * MIN, 25 * MIN];
 const REVOKED = oauthError(400, 'invalid_grant');
 
 /** Keys of a group that are revoked, with the tokens they brought. */
-const revoked = (group: string, atMsOf: (number: number) => number): Pick<Scene, 'rules' | 'accepts'> => {
+const revoked = (group: string, atMsOf: (number: number) => number): Pick<Setting, 'rules' | 'api'> => {
   const isRevoked = (owner: string, atMs: number) =>
     owner.startsWith(`${group}-`) && atMs >= atMsOf(Number(owner.slice(group.length + 1)));
   return {
     rules: () => [({ owner, atMs }) => (isRevoked(owner, atMs) ? { ...REVOKED, unwanted: 'dead' } : undefined)],
-    accepts: ({ owner }, atMs) => !isRevoked(owner, atMs),
+    api: () => [({ owner, atMs }) => (isRevoked(owner, atMs) ? 401 : undefined)],
   };
 };
 
@@ -61,7 +62,6 @@ const revoked = (group: string, atMsOf: (number: number) => number): Pick<Scene,
 export const INCIDENTS: Readonly<Record<string, Incident>> = {
   'the service answers 503 for 20 minutes; tokens live for 15': {
     ...short,
-    name: 'down',
     isAsked: true,
     tokenLifeS: 900,
     tenants: [owners()],
@@ -69,7 +69,6 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
   },
   'the client secret is wrong for 20 minutes': {
     ...short,
-    name: 'secret',
     isAsked: true,
     tokenLifeS: 900,
     tenants: [owners()],
@@ -79,7 +78,6 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
     ...short,
     // By then, every replica knows nearly all owners.
     fromMs: 10 * MIN,
-    name: 'shard',
     isAsked: true,
     tokenLifeS: 60,
     tenants: [owners()],
@@ -87,14 +85,12 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
   },
   'of 100 keys, 20 are revoked, and their tokens too': {
     ...short,
-    name: 'revoked',
     isAsked: true,
     tenants: [owners({ count: 80 }), owners({ name: 'revoked', count: 20 })],
     ...revoked('revoked', () => 5 * MIN),
   },
   'tokens take 6 s instead of 0.6 for 20 minutes; callers give up after 5': {
     ...short,
-    name: 'slow',
     isAsked: true,
     tokenLifeS: 900,
     tenants: [owners(), { name: 'newcomer', perSecond: 0.5 }],
@@ -103,14 +99,12 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
   },
   'the API rejects all tokens for 20 minutes': {
     ...short,
-    name: 'api',
     isAsked: true,
     tenants: [owners()],
-    accepts: (_, atMs) => atMs < INCIDENT[0] || atMs >= INCIDENT[1],
+    api: () => [during(INCIDENT, refuseAll)],
   },
   'for ten minutes, the service answers one request a second, and 429 to the others; tokens live for 100 s': {
     ...short,
-    name: 'quota',
     isAsked: true,
     tokenLifeS: 100,
     tenants: [owners()],
@@ -119,7 +113,6 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
   },
   'one replica of three cannot reach the service for 20 minutes; tokens live for 5': {
     ...short,
-    name: 'cut off',
     isAsked: true,
     tokenLifeS: 300,
     tenants: [owners()],
@@ -129,26 +122,22 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
     ...day,
     minutes: 5 * 60,
     fromMs: 2 * HOUR,
-    name: 'replaced',
     tenants: [owners({ everyMs: 15 * MIN }), owners({ name: 'old', count: 18, untilMs: 2 * HOUR + 5 * MIN })],
     ...revoked('old', () => 2 * HOUR),
   },
   'a service restarts: 45 s without an answer; tokens live for 1 minute': {
     ...short,
-    name: 'restart, short',
     tokenLifeS: 60,
     tenants: [owners()],
     rules: () => [during([5 * MIN, 5 * MIN + 45 * SEC], outage(refusal(503)))],
   },
   'all five owners’ keys are revoked; each is called three times a minute': {
     ...short,
-    name: 'few',
     tenants: [owners({ name: 'revoked', count: 5, everyMs: 20 * SEC })],
     ...revoked('revoked', () => 5 * MIN),
   },
   'of five owners, the one whose key is dead calls first after a start, and the others a minute later': {
     ...short,
-    name: 'few at start',
     fromMs: 0,
     tenants: [owners({ name: 'dead', count: 1, everyMs: 10 * SEC }), owners({ count: 4, fromMs: MIN })],
     rules: () => [deadKeys('dead', REVOKED)],
@@ -156,7 +145,6 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
   'a deployment replaces three replicas, while calls wait': {
     ...short,
     minutes: 15,
-    name: 'deploy',
     tenants: [owners(), { name: 'newcomer', perSecond: 4, untilMs: 9 * MIN }],
     latencyMs: 4_000,
     deployedAtMs: 5 * MIN,
@@ -164,7 +152,6 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
   'a day in which 5 % of the keys are revoked one after the other, and a night in which a fifth of the owners are called; a job polls 1 % with dead keys':
     {
       ...day,
-      name: 'day and night',
       tenants: [
         owners({ count: 150, everyMs: 30 * MIN, pattern: (ms) => ms < NIGHT_MS }),
         owners({ name: 'awake', count: 38, everyMs: 30 * MIN }),
@@ -172,10 +159,9 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
       ],
       ...revoked('revoked', (number) => (number < 2 ? 0 : (number - 1.5) * (NIGHT_MS / 10))),
     },
-  'all replicas stop exporting, or end': { ...short, name: 'absent', tenants: [few], endedAtMs: 5 * MIN },
+  'all replicas stop exporting, or end': { ...short, tenants: [few], endedAtMs: 5 * MIN },
   'tokens take 2 s, and replicas have three requests at once for batches of 15 calls, one every three minutes': {
     ...short,
-    name: 'queue',
     tokenLifeS: 150,
     tenants: [0, 1, 2, 3, 4, 5, 6, 7].map((at) => ({
       name: `batch${at}`,
@@ -189,32 +175,27 @@ export const INCIDENTS: Readonly<Record<string, Incident>> = {
   'caches have room for 40 owners each, of 60 that are called': {
     ...short,
     minutes: 50,
-    name: 'evictions',
     tenants: [owners({ count: 30 }), owners({ name: 'more', count: 30, fromMs: 5 * MIN })],
     options: { maxOwners: 40 },
   },
   'Redis is down for 20 minutes': {
     ...fleet,
-    name: 'redis down',
     fleet: { redis: (atMs) => (atMs >= INCIDENT[0] && atMs < INCIDENT[1] ? 'down' : undefined) },
   },
   'Redis is down for 3 minutes': {
     ...fleet,
-    name: 'redis down, short',
     fleet: { redis: (atMs) => (atMs >= INCIDENT[0] && atMs < 8 * MIN ? 'down' : undefined) },
   },
   'Redis answers one operation in ten late for 20 minutes': {
     ...fleet,
-    name: 'redis late',
     fleet: {
       redis: (atMs, random) => (atMs >= INCIDENT[0] && atMs < INCIDENT[1] && random() < 0.1 ? 'late' : undefined),
     },
   },
-  'one replica of three has another naming key': { ...fleet, fromMs: 0, name: 'naming', fleet: { otherKey: 'naming' } },
+  'one replica of three has another naming key': { ...fleet, fromMs: 0, fleet: { otherKey: 'naming' } },
   'one replica of three has another sealing key': {
     ...fleet,
     fromMs: 0,
-    name: 'sealing',
     fleet: { otherKey: 'sealing' },
   },
 };

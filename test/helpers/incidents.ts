@@ -2,16 +2,15 @@
 
 import { OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';
 import { type LiveView, liveView } from '../../src/live-view/index.ts';
-import { during, outage, quota, refusal } from '../arena/rules.ts';
-import { MIN, type Scene, SEC } from '../arena/scene.ts';
-import { Service } from '../arena/service.ts';
-import { BASE_URL } from '../arena/subjects.ts';
-import { scheduleCalls } from '../arena/traffic.ts';
-import { VirtualTime } from '../arena/virtual-time.ts';
+import { during, outage, quota, refusal } from '../world/rules.ts';
+import { BASE_URL, Service } from '../world/service.ts';
+import { MIN, SEC, type Setting } from '../world/setting.ts';
+import { scheduleCalls } from '../world/traffic.ts';
+import { ManualClock } from './manual-clock.ts';
 import { seeded } from './seeded.mjs';
 
 /** Moments of a scene at which the live view is asked. */
-export type Incident = Scene & { readonly askedAtMs: readonly number[] };
+export type Incident = Setting & { readonly askedAtMs: readonly number[]; readonly concurrency?: number };
 
 const OWNERS = 1_200;
 const owners = (changes = {}) => [{ name: 'tenants', count: OWNERS, everyMs: 10 * SEC, ...changes }];
@@ -21,7 +20,6 @@ const onShard = (number: number) => number % 10 === 0;
 
 export const INCIDENTS = {
   'the service is down, and all tokens have ended': {
-    name: 'down',
     minutes: 8,
     tokenLifeS: 120,
     tenants: owners(),
@@ -29,7 +27,6 @@ export const INCIDENTS = {
     askedAtMs: [7 * MIN],
   },
   'the service is down, and tokens are left': {
-    name: 'tokens left',
     minutes: 12,
     tokenLifeS: 900,
     tenants: owners({ burstMs: 5 * MIN }),
@@ -37,7 +34,6 @@ export const INCIDENTS = {
     askedAtMs: [12 * MIN],
   },
   'the client secret is wrong': {
-    name: 'wrong secret',
     minutes: 5,
     tokenLifeS: 240,
     tenants: owners({ burstMs: 2 * MIN }),
@@ -45,7 +41,6 @@ export const INCIDENTS = {
     askedAtMs: [5 * MIN],
   },
   'a storm of 429s': {
-    name: '429s',
     minutes: 4,
     tokenLifeS: 100,
     tenants: owners(),
@@ -53,7 +48,6 @@ export const INCIDENTS = {
     askedAtMs: [4 * MIN],
   },
   'one owner in ten is on a shard that answers 503': {
-    name: 'shard',
     minutes: 6,
     tokenLifeS: 120,
     tenants: owners(),
@@ -61,7 +55,6 @@ export const INCIDENTS = {
     askedAtMs: [6 * MIN],
   },
   'a few keys are dead': {
-    name: 'dead keys',
     minutes: 4,
     tokenLifeS: 100,
     tenants: owners(),
@@ -83,7 +76,7 @@ export interface LastCall {
 }
 
 export interface Stage {
-  readonly time: VirtualTime;
+  readonly time: ManualClock;
   readonly registry: OwnerTokenRegistry;
   readonly view: LiveView;
   /** By label. */
@@ -92,7 +85,7 @@ export interface Stage {
 
 /** Plays an incident, and calls `ask` at its moments. Owners are called by their keys in capitals. */
 export async function playIncident(incident: Incident, ask: (stage: Stage) => Promise<void>): Promise<void> {
-  const time = new VirtualTime();
+  const time = new ManualClock();
   const service = new Service(incident, time, seeded(1_001));
   const endpoint = { baseUrl: BASE_URL, clientId: 'client', clientSecret: () => service.readSecret(), clock: time };
   const source = new TokenEndpoint({ ...endpoint, fetch: service.fetch as typeof fetch });

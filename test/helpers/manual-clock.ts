@@ -1,21 +1,47 @@
 import type { Clock } from '../../src/clock.ts';
 
+/** Something that happens at a time. What happens at the same time does so in the order in which it was set. */
+interface Event {
+  readonly atMs: number;
+  readonly order: number;
+  readonly isTimer: boolean;
+  /** Undefined once it has happened or was cancelled. */
+  run: (() => void) | undefined;
+}
+
 /**
- * A clock that moves only by calls. `advance` moves the wall and the monotonic time together and runs due timers in order;
- * `jumpWall` and `suspend` move only the wall time, like an adjusted system clock and a sleeping machine.
+ * A clock that moves only by calls. `advance` and `passUntil` move the wall and the monotonic time together and run what
+ * falls due, in order; the first at once, the second with time for promises in between, so that a simulated day takes a
+ * second. `jumpWall` and `standStill` are what happens to the clocks and the processes of real machines.
  */
 export class ManualClock implements Clock {
-  #wallMs: number;
   #monotonicMs = 0;
-  #nextId = 0;
-  readonly #timers = new Map<number, { dueMs: number; fn: () => void }>();
+  #wallAheadMs: number;
+  #jumpedMs = 0;
+  #pendingTimers = 0;
+  #set = 0;
+  /** A binary heap; its first event is the next one. */
+  readonly #events: Event[] = [];
 
   constructor(startMs = Date.UTC(2030, 0, 1)) {
-    this.#wallMs = startMs;
+    this.#wallAheadMs = startMs;
+  }
+
+  get monotonicMs(): number {
+    return this.#monotonicMs;
+  }
+
+  get wallMs(): number {
+    return this.#wallAheadMs + this.#monotonicMs;
+  }
+
+  /** Advances with both times, and by what the wall time jumps forward. */
+  get timelineMs(): number {
+    return this.#jumpedMs + this.#monotonicMs;
   }
 
   now(): number {
-    return this.#wallMs;
+    return this.wallMs;
   }
 
   monotonic(): number {
@@ -23,58 +49,154 @@ export class ManualClock implements Clock {
   }
 
   setTimeout(fn: () => void, ms: number): () => void {
-    const id = this.#nextId++;
-    this.#timers.set(id, { dueMs: this.#monotonicMs + ms, fn });
-    return () => this.#timers.delete(id);
+    return this.#add(this.#monotonicMs + ms, fn, true);
   }
 
   /** Number of pending timers. */
   get pendingTimers(): number {
-    return this.#timers.size;
+    return this.#pendingTimers;
   }
 
-  /** Moves both times forward and runs each timer at its due time. Promises that timers start have not settled yet. */
+  /** Lets something happen at this monotonic time that no timer of the process causes. Returns a function that cancels it. */
+  at(atMs: number, fn: () => void): () => void {
+    return this.#add(atMs, fn, false);
+  }
+
+  /** The monotonic time of the next timer or other event. */
+  get nextDueMs(): number {
+    return this.#next()?.atMs ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** Runs the next event if it is due. Returns whether one was. */
+  runNext(): boolean {
+    if (this.nextDueMs > this.#monotonicMs) return false;
+    this.#take(takeFirst(this.#events))?.();
+    return true;
+  }
+
+  /** Moves both times on to this monotonic time, without running anything. */
+  moveTo(monotonicMs: number): void {
+    this.#monotonicMs = Math.max(monotonicMs, this.#monotonicMs);
+  }
+
+  /** The process does not run for so long: what becomes due happens when the clock is next moved on. */
+  standStill(ms: number): void {
+    this.moveTo(this.#monotonicMs + ms);
+  }
+
+  /** The wall time alone moves: it is set forward or back, or the machine sleeps. */
+  jumpWall(ms: number): void {
+    this.#wallAheadMs += ms;
+    this.#jumpedMs += Math.max(0, ms);
+  }
+
+  /** Moves both times forward and runs each event at its time. Promises that events start have not settled yet. */
   advance(ms: number): void {
     const endMs = this.#monotonicMs + ms;
-    for (let next = this.#nextDue(endMs); next; next = this.#nextDue(endMs)) {
-      const [id, { dueMs, fn }] = next;
-      this.#timers.delete(id);
-      this.#moveTo(Math.max(dueMs, this.#monotonicMs));
-      fn();
+    for (let dueMs = this.nextDueMs; dueMs <= endMs; dueMs = this.nextDueMs) {
+      this.moveTo(dueMs);
+      this.runNext();
     }
-    this.#moveTo(endMs);
+    this.moveTo(endMs);
   }
 
-  /** Sets the wall clock forward, or back, without time passing. */
-  jumpWall(ms: number): void {
-    this.#wallMs += ms;
-  }
-
-  /** The machine sleeps: the wall clock moves, the monotonic clock stands still. */
-  suspend(ms: number): void {
-    this.#wallMs += ms;
-  }
-
-  /** The event loop is blocked: both clocks move, and timers that become due run only at the next `advance`. */
-  block(ms: number): void {
-    this.#moveTo(this.#monotonicMs + ms);
-  }
-
-  #moveTo(monotonicMs: number): void {
-    this.#wallMs += monotonicMs - this.#monotonicMs;
-    this.#monotonicMs = monotonicMs;
-  }
-
-  #nextDue(endMs: number): [number, { dueMs: number; fn: () => void }] | undefined {
-    let first: [number, { dueMs: number; fn: () => void }] | undefined;
-    for (const entry of this.#timers) {
-      if (entry[1].dueMs <= endMs && (!first || entry[1].dueMs < first[1].dueMs)) first = entry;
+  /**
+   * Runs all events up to this time. After each millisecond in which something happened, all promises settle.
+   *
+   * @param turnEach how often the event loop turns, too: a turn takes far longer than promises, and only work in slices
+   * needs it.
+   */
+  async passUntil(endMs: number, turnEach = 1): Promise<void> {
+    let ran = 0;
+    while (this.nextDueMs <= endMs) {
+      if (this.nextDueMs < this.#monotonicMs) await this.#catchUp();
+      else {
+        this.#runMillisecond(endMs);
+        await (++ran % turnEach === 0 ? new Promise(setImmediate) : quiet());
+      }
     }
-    return first;
+    this.moveTo(endMs);
+  }
+
+  /** Runs what fell due while the process stood still: Node runs timers before it reads what has arrived. */
+  async #catchUp(): Promise<void> {
+    const late: Event[] = [];
+    while (this.nextDueMs < this.#monotonicMs) late.push(takeFirst(this.#events));
+    for (const event of late) if (event.isTimer) this.#take(event)?.();
+    await quiet();
+    for (const event of late) {
+      const run = this.#take(event);
+      run?.();
+      if (run) await quiet();
+    }
+  }
+
+  /** Runs the events of the next millisecond that has any, unless the process stands still in it. */
+  #runMillisecond(endMs: number): void {
+    const millisecond = Math.floor(this.nextDueMs);
+    for (let dueMs = this.nextDueMs; Math.floor(dueMs) === millisecond; dueMs = this.nextDueMs) {
+      if (dueMs > endMs || dueMs < this.#monotonicMs) return;
+      this.moveTo(dueMs);
+      this.runNext();
+    }
+  }
+
+  #add(atMs: number, run: () => void, isTimer: boolean): () => void {
+    const event: Event = { atMs: Math.max(atMs, this.#monotonicMs), order: this.#set++, isTimer, run };
+    if (isTimer) this.#pendingTimers++;
+    add(this.#events, event);
+    return () => void this.#take(event);
+  }
+
+  /** The next event that was not cancelled. */
+  #next(): Event | undefined {
+    while (this.#events[0] && !this.#events[0].run) takeFirst(this.#events);
+    return this.#events[0];
+  }
+
+  /** Takes what the event does: it happens now, or is cancelled. */
+  #take(event: Event): (() => void) | undefined {
+    const { run } = event;
+    if (run && event.isTimer) this.#pendingTimers--;
+    event.run = undefined;
+    return run;
   }
 }
 
-/** Runs everything that is ready: microtasks, and what they queue. No time passes on any manual clock. */
+const isBefore = (a: Event, b: Event) => a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
+
+function add(heap: Event[], event: Event): void {
+  let index = heap.push(event) - 1;
+  while (index > 0) {
+    const parent = (index - 1) >> 1;
+    if (isBefore(heap[parent] as Event, event)) break;
+    heap[index] = heap[parent] as Event;
+    index = parent;
+  }
+  heap[index] = event;
+}
+
+function takeFirst(heap: Event[]): Event {
+  const first = heap[0] as Event;
+  const last = heap.pop() as Event;
+  if (heap.length === 0) return first;
+  let index = 0;
+  for (;;) {
+    let child = 2 * index + 1;
+    if (child >= heap.length) break;
+    if (child + 1 < heap.length && isBefore(heap[child + 1] as Event, heap[child] as Event)) child++;
+    if (isBefore(last, heap[child] as Event)) break;
+    heap[index] = heap[child] as Event;
+    index = child;
+  }
+  heap[index] = last;
+  return first;
+}
+
+/** Runs everything that is ready, within this turn of the event loop: microtasks, and what they queue. */
+export const quiet = () => new Promise<void>((resolve) => queueMicrotask(() => process.nextTick(resolve)));
+
+/** The same in some turns of the event loop. No time passes on any manual clock. */
 export async function settle(rounds = 3): Promise<void> {
   for (let round = 0; round < rounds; round++) await new Promise((resolve) => setImmediate(resolve));
 }

@@ -5,12 +5,11 @@ import { OwnerTokenRegistry, TokenEndpoint } from '../../src/index.ts';
 import { liveView } from '../../src/live-view/index.ts';
 import { registerMetrics } from '../../src/otel/prom-client.ts';
 import { SharedTokens } from '../../src/redis/shared-tokens.ts';
-import { MIN } from '../arena/scene.ts';
-import { Service } from '../arena/service.ts';
-import { BASE_URL } from '../arena/subjects.ts';
-import { scheduleCalls } from '../arena/traffic.ts';
-import { VirtualTime } from '../arena/virtual-time.ts';
+import { BASE_URL, Service } from '../world/service.ts';
+import { isWithin, MIN } from '../world/setting.ts';
+import { scheduleCalls } from '../world/traffic.ts';
 import type { Incident } from './alert-incidents.ts';
+import { ManualClock } from './manual-clock.ts';
 import { SEALING_KEY } from './model-fleet.ts';
 import { seeded } from './seeded.mjs';
 import { SharedRecordModel } from './shared-record-model.ts';
@@ -22,7 +21,7 @@ const LATE_MS = { step: 100, steps: 8 } as const;
 /** Where an incident happens. */
 interface World {
   readonly incident: Incident;
-  readonly time: VirtualTime;
+  readonly time: ManualClock;
   readonly service: Service;
   readonly records: SharedRecordModel;
   /** By owner: how its last call of the first replica ended. */
@@ -44,7 +43,7 @@ class Replica {
     const { incident, time, service } = world;
     this.instance = `replica-${number}`;
     const { cutOff } = incident;
-    const isCutOff = () => number === 1 && cutOff && time.nowMs >= cutOff[0] && time.nowMs < cutOff[1];
+    const isCutOff = () => number === 1 && cutOff && isWithin(cutOff, time.monotonicMs);
     const refused = () =>
       new TypeError('fetch failed', { cause: Object.assign(new Error(), { code: 'ECONNREFUSED' }) });
     const fetch = (url: unknown, init?: RequestInit) =>
@@ -82,7 +81,7 @@ function sharedBy(number: number, source: TokenEndpoint, { incident, time, recor
   const { redis, otherKey } = incident.fleet ?? {};
   const random = seeded(number);
   const port = records.port(async (answer) => {
-    const does = redis?.(time.nowMs, random);
+    const does = redis?.(time.monotonicMs, random);
     if (does === 'down') throw new Error('connect ECONNREFUSED');
     for (let step = 0; does === 'late' && step < LATE_MS.steps; step++) {
       await new Promise<void>((resolve) => time.setTimeout(resolve, LATE_MS.step));
@@ -112,7 +111,7 @@ const ASKED_MS = 9 * MIN;
 /** Plays an incident, and scrapes these metrics. */
 export async function playedIncident(incident: Incident, metrics: readonly string[]): Promise<Played> {
   const { minutes, scrapedEveryMs, tenants } = incident;
-  const time = new VirtualTime();
+  const time = new ManualClock();
   const service = new Service(incident, time, seeded(1_001));
   const records = new SharedRecordModel(() => Math.floor(time.now() * 1_000));
   const world: World = { incident, time, service, records, last: new Map() };
@@ -132,7 +131,7 @@ export async function playedIncident(incident: Incident, metrics: readonly strin
   const scraped = new Map<string, (string | undefined)[]>();
   for (let at = 0; at * scrapedEveryMs <= minutes * MIN; at++) {
     await time.passUntil(at * scrapedEveryMs, incident.fleet ? 1 : 20);
-    if (view && time.nowMs === incident.fromMs + ASKED_MS) {
+    if (view && time.monotonicMs === incident.fromMs + ASKED_MS) {
       said = (await view.status())[0]?.sentence ?? '';
       ended = endedWord(world.last);
     }
@@ -185,7 +184,7 @@ async function callOnce({ registry, ending, instance }: Replica, key: string, wo
   try {
     for (let tries = 1; tries <= 2; tries++) {
       const token = await registry.getToken(key, { signal });
-      if (!service.hasApi || (await service.callApi(token.value))) {
+      if (!service.hasApi || (await service.callApi(key, token.value)) === 200) {
         ended('served');
         return registry.accept(key, token);
       }

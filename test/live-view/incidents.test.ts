@@ -3,9 +3,10 @@
 import { describe, expect, it } from 'vitest';
 import type { Found } from '../../src/live-view/frames.ts';
 import { causeIdOf } from '../../src/live-view/status.ts';
-import { MIN, type Scene } from '../arena/scene.ts';
+import type { Scene } from '../arena/scene.ts';
 import { SCENES } from '../arena/scenes/index.ts';
 import { INCIDENTS, type Incident, type LastCall, playIncident, type Stage } from '../helpers/incidents.ts';
+import { MIN } from '../world/setting.ts';
 
 /** Scenes in which an incident lasts for minutes, each asked in the middle of it and after it. */
 const LONG: Readonly<Record<string, readonly number[]>> = {
@@ -17,7 +18,7 @@ const LONG: Readonly<Record<string, readonly number[]>> = {
 const scenes = Object.values(SCENES)
   .flat()
   .filter((scene: Scene) => LONG[scene.name])
-  .map((scene): Incident => ({ ...scene, askedAtMs: LONG[scene.name] as readonly number[] }));
+  .map((scene) => ({ ...scene, askedAtMs: LONG[scene.name] as readonly number[] }));
 
 /** What contradicts an owner's last call, unless its token has ended or was renewed since. */
 function contradiction(last: LastCall, isServed: boolean, issuedAtMs: number, nowMs: number): string | undefined {

@@ -377,6 +377,35 @@ describe('an owner', () => {
     await registry.close();
     expect([...registry.eachOwner()]).toEqual([]);
   });
+
+  it('is enumerated once while the replacement of its token is in flight', async () => {
+    const { registry, source } = scripted({}, ScriptedSource.answering());
+    const token = await registry.getToken('a');
+    source.script(undefined);
+    registry.reject('a', token);
+    const call = registry.getToken('a');
+    await settle();
+    expect([registry.stats().inFlight, [...registry.eachOwner()].length]).toEqual([1, 1]);
+    source.call(-1).succeed();
+    await call;
+  });
+
+  it('that stays is not missed while others are used, forgotten or new', async () => {
+    const source = new ScriptedSource((call) =>
+      call.accessKey.startsWith('dead') ? call.fail(new OwnerTokenError('owner_refused', 'no')) : call.succeed(),
+    );
+    const { registry } = scripted({}, source);
+    const stay = ['a', 'b', 'dead-c', 'dead-d'];
+    await Promise.allSettled(stay.map((key) => registry.getToken(key)));
+    const seen = new Set<string>();
+    for (const { fingerprint } of registry.eachOwner()) {
+      seen.add(fingerprint);
+      await Promise.allSettled(['a', 'dead-c'].map((key) => registry.getToken(key)));
+      registry.forget('x');
+      await registry.getToken('x');
+    }
+    for (const key of stay) expect(seen).toContain(registry.fingerprint(key));
+  });
 });
 
 it('stats count calls that were late, or that timed out in the queue, which makes no owner fail', async () => {

@@ -88,7 +88,7 @@ export class Callers {
     const { oracle, owner, token } = random.chance(0.5) ? newest : random.pick(inUse);
     // Some routes refuse every token.
     const isRefusing = random.chance(0.15);
-    if (this.#registries.serviceOf(oracle).call(token.value, owner) && !isRefusing) {
+    if (this.#registries.serviceOf(oracle).call(token.value, oracle, owner) && !isRefusing) {
       world.trace(`accept ${oracle.index} ${owner} ${token.value}`);
       oracle.accept(owner, token);
     } else {

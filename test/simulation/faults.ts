@@ -1,8 +1,8 @@
 /** What can go wrong with a request in a simulated world, and the error that a registry gets for it. */
 
 import { type FailureScope, OwnerTokenError } from '../../src/index.ts';
+import type { Random } from '../helpers/random.ts';
 import { MARK } from './emissions.ts';
-import type { Random } from './random.ts';
 
 export const FAULTS = [
   'hang',
@@ -60,59 +60,37 @@ export function givenScopeOf(fault: Fault): FailureScope | undefined {
 
 export const timedOut = () => new OwnerTokenError('endpoint_unavailable', 'the token endpoint did not respond in time');
 
-/** The error of the endpoint, or of a user source, for a fault; undefined if the response is a token. */
-export function failureFor(fault: Fault, accessKey: string, random: Random): { error: unknown } | undefined {
-  if (fault === 'foreign-error') {
-    return {
-      error: random.pick<unknown>([new Error(`${MARK} ${accessKey}`), accessKey, undefined, { message: accessKey }]),
-    };
-  }
-  const error = knownFailureFor(fault, accessKey, random);
-  return error && { error };
-}
+/** The error of the endpoint, or of a user source, for each fault that is one. */
+const ERRORS: { readonly [F in NonNullable<Fault>]?: (accessKey: string, random: Random) => unknown } = {
+  unreached: () => new OwnerTokenError('endpoint_unavailable', 'no connection'),
+  reset: (accessKey) =>
+    new OwnerTokenError('endpoint_unavailable', 'the connection broke', { cause: new Error(accessKey) }),
+  'refused-without-code': (accessKey) =>
+    new OwnerTokenError('owner_refused', `answered 403 to ${accessKey}`, { status: 403 }),
+  refused: () => new OwnerTokenError('owner_refused', 'answered 400', { status: 400, oauthError: 'invalid_grant' }),
+  'invalid-client': () =>
+    new OwnerTokenError('client_refused', 'answered 401', { status: 401, oauthError: 'invalid_client' }),
+  'rate-limited': () => new OwnerTokenError('rate_limited', 'answered 429', { status: 429 }),
+  'rate-limited-for': (_, random) =>
+    new OwnerTokenError('rate_limited', 'answered 429', {
+      status: 429,
+      retryAfterMs: random.pick([0, -5, 1_000, 2_000, 30_000, 1e12, Number.NaN, Number.POSITIVE_INFINITY]),
+    }),
+  broken: () => new OwnerTokenError('endpoint_unavailable', 'answered 503', { status: 503 }),
+  unusable: () => new OwnerTokenError('invalid_response', 'the answer cannot be used'),
+  redirect: () => new OwnerTokenError('redirect_refused', 'answered 302', { status: 302 }),
+  'foreign-error': (accessKey, random) =>
+    random.pick<unknown>([new Error(`${MARK} ${accessKey}`), accessKey, undefined, { message: accessKey }]),
+  'secret-throws': () =>
+    new OwnerTokenError('source_failed', 'the client secret could not be read', { cause: new Error(MARK) }),
+  'given-owner': () =>
+    new OwnerTokenError('endpoint_unavailable', 'this owner has no such shard', { failureScope: 'owner' }),
+  'given-client': () => new OwnerTokenError('client_refused', 'the vault is sealed', { failureScope: 'client' }),
+  'given-endpoint': () => new OwnerTokenError('endpoint_unavailable', 'maintenance', { failureScope: 'endpoint' }),
+};
 
-function knownFailureFor(fault: Fault, accessKey: string, random: Random): OwnerTokenError | undefined {
-  switch (fault) {
-    case 'unreached':
-      return new OwnerTokenError('endpoint_unavailable', 'no connection');
-    case 'reset':
-      return new OwnerTokenError('endpoint_unavailable', 'the connection broke', { cause: new Error(accessKey) });
-    case 'refused-without-code':
-      return new OwnerTokenError('owner_refused', `answered 403 to ${accessKey}`, { status: 403 });
-    case 'refused':
-      return new OwnerTokenError('owner_refused', 'answered 400', {
-        status: 400,
-        oauthError: 'invalid_grant',
-      });
-    case 'invalid-client':
-      return new OwnerTokenError('client_refused', 'answered 401', {
-        status: 401,
-        oauthError: 'invalid_client',
-      });
-    case 'rate-limited':
-      return new OwnerTokenError('rate_limited', 'answered 429', { status: 429 });
-    case 'rate-limited-for':
-      return new OwnerTokenError('rate_limited', 'answered 429', {
-        status: 429,
-        retryAfterMs: random.pick([0, -5, 1_000, 2_000, 30_000, 1e12, Number.NaN, Number.POSITIVE_INFINITY]),
-      });
-    case 'broken':
-      return new OwnerTokenError('endpoint_unavailable', 'answered 503', { status: 503 });
-    case 'unusable':
-      return new OwnerTokenError('invalid_response', 'the answer cannot be used');
-    case 'redirect':
-      return new OwnerTokenError('redirect_refused', 'answered 302', { status: 302 });
-    case 'secret-throws':
-      return new OwnerTokenError('source_failed', 'the client secret could not be read', {
-        cause: new Error(MARK),
-      });
-    case 'given-owner':
-      return new OwnerTokenError('endpoint_unavailable', 'this owner has no such shard', { failureScope: 'owner' });
-    case 'given-client':
-      return new OwnerTokenError('client_refused', 'the vault is sealed', { failureScope: 'client' });
-    case 'given-endpoint':
-      return new OwnerTokenError('endpoint_unavailable', 'maintenance', { failureScope: 'endpoint' });
-    default:
-      return undefined;
-  }
+/** What a source rejects with for a fault; undefined if the response is a token, or none. */
+export function failureFor(fault: Fault, accessKey: string, random: Random): { error: unknown } | undefined {
+  const errorFor = fault && ERRORS[fault];
+  return errorFor && { error: errorFor(accessKey, random) };
 }

@@ -9,8 +9,8 @@ import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import type { AccessToken } from '../../src/token.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { FleetSource, ModelFleet, type ModelReplica, type RedisHealth } from '../helpers/model-fleet.ts';
+import { Random } from '../helpers/random.ts';
 import type { ScriptedCall } from '../helpers/scripted-source.ts';
-import { Random } from './random.ts';
 
 const LIFETIME_S = 60;
 const OWNERS = ['key-a', 'key-b', 'key-c'];

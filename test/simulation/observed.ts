@@ -1,16 +1,18 @@
 /** What the parts of the world and of the oracle share: the world as they see it, a caller's call, and a request. */
 
 import type { AccessToken } from '../../src/index.ts';
+import type { ManualClock } from '../helpers/manual-clock.ts';
+import type { Random } from '../helpers/random.ts';
 import type { Emissions } from './emissions.ts';
 import type { Oracle } from './oracle.ts';
-import type { Random } from './random.ts';
 import type { ServiceModel } from './service.ts';
-import type { WorldClock } from './world-clock.ts';
 
 /** The part of the world that an oracle uses. */
 export interface WorldView {
   readonly step: number;
-  readonly clock: WorldClock;
+  readonly clock: ManualClock;
+  /** How much longer than usual a caller may wait in all, because the process stood still. */
+  readonly excusedMs: number;
   readonly emissions: Emissions;
   /** Ends the world: an invariant is broken. */
   broken(what: string): void;

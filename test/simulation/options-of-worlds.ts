@@ -11,12 +11,12 @@ import {
   type TokenSource,
   untilRejected,
 } from '../../src/index.ts';
+import type { ManualClock } from '../helpers/manual-clock.ts';
+import type { Random } from '../helpers/random.ts';
 import { MARK } from './emissions.ts';
 import type { WatchedOptions } from './observed.ts';
 import type { Oracle } from './oracle.ts';
-import type { Random } from './random.ts';
 import type { Profile } from './service.ts';
-import type { WorldClock } from './world-clock.ts';
 
 /** What a hook does besides its work, such as calling back into the registry. */
 export type Mischief = (oracle: Oracle) => void;
@@ -31,12 +31,12 @@ export interface Drawn {
 export function drawProfile(random: Random): Profile {
   return {
     revokesPrevious: random.chance(0.3),
-    replicationLagMs: random.chance(0.2) ? 2_000 : 0,
-    sameTokenWhileAlive: random.chance(0.2),
+    validAfterMs: random.chance(0.2) ? 2_000 : 0,
+    repeats: random.chance(0.2),
     datesGrants: random.chance(0.4),
     jwt: random.chance(0.2),
     clockAheadMs: random.pick([undefined, undefined, 0, -600_000, 86_400_000]),
-    lifetimeMs: random.pick([1_000, 5_000, 60_000, 600_000, 3_600_000, 3_600_000, 40 * 86_400_000]),
+    lifeMs: random.pick([1_000, 5_000, 60_000, 600_000, 3_600_000, 3_600_000, 40 * 86_400_000]),
     stated: random.pick(['seconds', 'seconds', 'left', 'text', 'absent', 'odd'] as const),
     timeoutMs: random.pick([1_000, 10_000, 10_000]),
     latencyMs: random.pick([2, 50, 500, 3_000]),
@@ -120,7 +120,7 @@ function drawPolicy(random: Random): ExpiryPolicy {
 /** The registry's options, with its hooks watched and, as drawn, made to misbehave. */
 export function optionsFor(
   drawn: Drawn,
-  parts: { source: TokenSource; clock: WorldClock; random: Random; oracle: () => Oracle; mischief: Mischief },
+  parts: { source: TokenSource; clock: ManualClock; random: Random; oracle: () => Oracle; mischief: Mischief },
 ): OwnerTokenRegistryOptions {
   const { source, clock, random, oracle, mischief } = parts;
   const { hooks, policy } = drawn;

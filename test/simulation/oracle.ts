@@ -92,7 +92,7 @@ export class Oracle {
 
   call(owner: number, controller?: AbortController): Call {
     this.#events++;
-    const { clock, step } = this.world;
+    const { clock, excusedMs, step } = this.world;
     const key = this.#key(owner);
     const held = this.registry.peek(key)?.value;
     if (!this.closed) this.#tokens.checkStillServed(owner, held);
@@ -106,7 +106,7 @@ export class Oracle {
       aborted: controller?.signal.aborted === true,
       generation: this.generationOf(owner),
       sinceMs: clock.monotonicMs,
-      excusedMs: clock.excusedMs,
+      excusedMs,
       busyMs: this.#requests.busyMs(owner),
       livesUntilMs: this.#tokens.livesUntilMs(owner),
     };
@@ -273,7 +273,7 @@ export class Oracle {
     const { maxOwners, maxQueued, concurrency, maxQueueMs, timeoutMs } = this.options;
     const first = this.pending.values().next().value;
     const mostMs = maxQueueMs + LONGEST_REST_MS + 2 * timeoutMs + 1_000;
-    const excusedMs = clock.excusedMs - (first?.excusedMs ?? 0);
+    const excusedMs = this.world.excusedMs - (first?.excusedMs ?? 0);
     if (first && clock.monotonicMs > first.sinceMs + mostMs + excusedMs)
       this.#broken('a caller waits beyond its deadline');
     const stats = this.registry.stats();
@@ -358,7 +358,7 @@ export class Oracle {
     this.pending.delete(call);
     const { owner, sinceMs, busyMs, excusedMs } = call;
     const { clock } = this.world;
-    const excused = clock.excusedMs - excusedMs;
+    const excused = this.world.excusedMs - excusedMs;
     const waitedMs = clock.monotonicMs - sinceMs - excused - (this.#requests.busyMs(owner) - busyMs);
     const { maxQueueMs, requestsPerSecond } = this.options;
     const hasToken = call.livesUntilMs > clock.timelineMs && call.generation === this.generationOf(owner);

@@ -4,12 +4,13 @@
  */
 
 import type { FailureScope, IssuedToken, TokenRequest, TokenSource } from '../../src/index.ts';
+import type { ManualClock } from '../helpers/manual-clock.ts';
+import type { Random } from '../helpers/random.ts';
+import { type Issuing, isAlive, jwtOf, type Token, Tokens } from '../world/tokens.ts';
 import { MARK } from './emissions.ts';
 import { type Fault, failureFor, givenScopeOf, STRANGE_ERRORS, timedOut } from './faults.ts';
 import type { Mark } from './observed.ts';
 import type { Oracle } from './oracle.ts';
-import type { Random } from './random.ts';
-import type { WorldClock } from './world-clock.ts';
 
 /** A request on its way. */
 export interface Asked {
@@ -28,25 +29,12 @@ export interface Asked {
   readonly reject: (error: unknown) => void;
 }
 
-/** A token, as the service knows it. Times are the world's own, that no clock of the client's shows. */
-interface Issued {
-  readonly value: string;
-  readonly owner: number;
-  readonly validFromMs: number;
-  readonly endsMs: number;
-  revoked: boolean;
-}
-
 /** What is not documented of the service, and so may be any way. */
-export interface Profile {
-  readonly revokesPrevious: boolean;
-  readonly replicationLagMs: number;
-  readonly sameTokenWhileAlive: boolean;
+export interface Profile extends Issuing {
   readonly datesGrants: boolean;
   readonly jwt: boolean;
   /** How far the service's clock is ahead of ours; undefined if its answers do not say. */
   readonly clockAheadMs: number | undefined;
-  readonly lifetimeMs: number;
   /** `left`: the whole seconds that are left of it, 0 in the last one. */
   readonly stated: 'seconds' | 'text' | 'left' | 'absent' | 'odd';
   readonly timeoutMs: number;
@@ -68,13 +56,12 @@ export class ServiceModel {
   refusedShare = 0;
   profile: Profile;
   readonly #random: Random;
-  readonly #clock: WorldClock;
+  readonly #clock: ManualClock;
   readonly #realMs: () => number;
-  readonly #live = new Map<string, Issued>();
-  readonly #lastOf = new Map<string, Issued>();
-  #issued = 0;
+  /** Those of each owner and registry, by the world's own time, that no clock of the client's shows. */
+  readonly #tokens = new Tokens();
 
-  constructor(profile: Profile, random: Random, clock: WorldClock, realMs: () => number) {
+  constructor(profile: Profile, random: Random, clock: ManualClock, realMs: () => number) {
     this.profile = profile;
     this.#random = random;
     this.#clock = clock;
@@ -108,30 +95,23 @@ export class ServiceModel {
     this.refusedShare = 0;
     this.profile = {
       ...this.profile,
-      replicationLagMs: 0,
+      validAfterMs: 0,
       latencyMs: 20,
       stated: 'seconds',
-      sameTokenWhileAlive: false,
+      repeats: false,
+      lifeMs: Math.max(this.profile.lifeMs, 60_000),
     };
-    this.profile = { ...this.profile, lifetimeMs: Math.max(this.profile.lifetimeMs, 60_000) };
   }
 
-  /** A call to the API. Returns whether it accepts the token. */
-  call(value: string, owner: number): boolean {
-    return !this.#random.chance(this.refusedShare) && this.accepts(value, owner);
-  }
-
-  /** Whether the API accepts this token while it works. */
-  accepts(value: string, owner: number): boolean {
-    const token = this.#live.get(value);
-    if (!token || token.owner !== owner || token.revoked) return false;
-    const nowMs = this.#realMs();
-    return nowMs >= token.validFromMs && nowMs < token.endsMs;
+  /** A call to the API with a token that this registry's caller has. Returns whether it is accepted. */
+  call(value: string, oracle: Oracle, owner: number): boolean {
+    const isRefused = this.#random.chance(this.refusedShare);
+    return !isRefused && isAlive(this.#tokens.find(value), nameOf(oracle, owner), this.#realMs());
   }
 
   /** The token is revoked, at the service's portal say. */
   revoke(value: string): void {
-    const token = this.#live.get(value);
+    const token = this.#tokens.find(value);
     if (token) token.revoked = true;
   }
 
@@ -231,37 +211,23 @@ export class ServiceModel {
     asked.reject(error);
   }
 
-  #tokenFor({ oracle, owner: asking, fault }: Asked): Issued {
+  #tokenFor({ oracle, owner: asking, fault }: Asked): Token {
     const owner = fault === 'wrong-owner' ? (asking + 1) % oracle.keys.length : asking;
-    const name = `${owner} ${oracle.index}`;
-    const last = this.#lastOf.get(name);
-    if (last && (fault === 'same-again' || (this.profile.sameTokenWhileAlive && this.accepts(last.value, owner))))
-      return last;
-    if (last && this.profile.revokesPrevious) last.revoked = true;
-    const nowMs = this.#realMs();
-    const token = {
-      value: this.#newValue(oracle.index, owner),
-      owner,
-      validFromMs: nowMs + this.profile.replicationLagMs,
-      endsMs: nowMs + this.profile.lifetimeMs,
-      revoked: false,
-    };
-    this.#live.set(token.value, token);
-    this.#lastOf.set(name, token);
-    return token;
+    const name = nameOf(oracle, owner);
+    const { jwt, clockAheadMs, lifeMs } = this.profile;
+    const newest = fault === 'same-again' ? this.#tokens.newest.get(name) : undefined;
+    return (
+      newest ??
+      this.#tokens.issue(name, this.#realMs(), this.profile, (number) => {
+        const value = `${MARK}-${number}-${oracle.index}-${owner}`;
+        const nowMs = clockAheadMs === undefined ? this.#clock.wallMs : this.#realMs() + clockAheadMs;
+        return jwt ? jwtOf(nowMs / 1000, lifeMs / 1000, value) : value;
+      })
+    );
   }
 
-  #newValue(registry: number, owner: number): string {
-    const signature = `${MARK}-${++this.#issued}-${registry}-${owner}`;
-    if (!this.profile.jwt) return signature;
-    const { clockAheadMs } = this.profile;
-    const seconds = (clockAheadMs === undefined ? this.#clock.wallMs : this.#realMs() + clockAheadMs) / 1000;
-    const claims = { iat: seconds, exp: seconds + this.profile.lifetimeMs / 1000 };
-    return `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.${signature}`;
-  }
-
-  #statedLifetime({ endsMs }: Issued): unknown {
-    const seconds = this.profile.lifetimeMs / 1000;
+  #statedLifetime({ endsMs }: Token): unknown {
+    const seconds = this.profile.lifeMs / 1000;
     switch (this.profile.stated) {
       case 'seconds':
         return seconds;
@@ -276,6 +242,9 @@ export class ServiceModel {
     }
   }
 }
+
+/** A service issues tokens to an owner of one registry. */
+const nameOf = (oracle: Oracle, owner: number) => `${owner} of ${oracle.index}`;
 
 const UNUSABLE_GRANTS: readonly unknown[] = [
   undefined,

@@ -4,16 +4,16 @@
  */
 
 import type { AccessToken } from '../../src/index.ts';
+import { ManualClock, quiet } from '../helpers/manual-clock.ts';
+import { Random } from '../helpers/random.ts';
 import { Callers } from './callers.ts';
 import { Emissions, MARK } from './emissions.ts';
 import { FAULTS, type Fault } from './faults.ts';
 import type { Call, WorldParts } from './observed.ts';
 import { drawProfile } from './options-of-worlds.ts';
 import type { Oracle } from './oracle.ts';
-import { Random } from './random.ts';
 import { Registries } from './registries.ts';
 import { type Asked, ServiceModel } from './service.ts';
-import { WorldClock } from './world-clock.ts';
 
 /** Every other key differs from its predecessor only in a trailing space. */
 const keyOf = (owner: number) => `key-${MARK}-${owner >> 1}${owner % 2 === 1 ? ' ' : ''}`;
@@ -30,17 +30,17 @@ export interface WorldOptions {
   readonly always?: Fault;
 }
 
-/** Runs everything that is ready to run: all microtasks, and what they queue. */
-export const quiet = () => new Promise<void>((resolve) => queueMicrotask(() => process.nextTick(resolve)));
-
 const MAX_REGISTRIES = 3;
 const MAX_IN_USE = 16;
 /** More events at one moment are a loop. */
 const MOST_AT_ONCE = 10_000;
+/** After a standstill, what was under way is asked for again. */
+const AFTER_STANDSTILL_MS = 40_000;
 
 export class World implements WorldParts {
   step = 0;
-  readonly clock = new WorldClock();
+  readonly clock = new ManualClock();
+  excusedMs = 0;
   readonly emissions = new Emissions((what) => this.broken(what));
   readonly random: Random;
   readonly keys: readonly string[];
@@ -177,7 +177,7 @@ export class World implements WorldParts {
       if (nextMs > endMs) break;
       if (nextMs > this.clock.monotonicMs) atOnce = 0;
       else if (++atOnce > MOST_AT_ONCE) this.broken('timers without end');
-      this.clock.moveTo(Math.max(nextMs, this.clock.monotonicMs));
+      this.clock.moveTo(nextMs);
       this.#runDue();
       this.step++;
       await this.#becomeQuiet();
@@ -254,15 +254,16 @@ export class World implements WorldParts {
     if (drawn < 7) {
       const ms = (random.chance(0.5) ? 1 : -1) * random.pick([50, 1_000, 60_000, 3_600_000, 86_400_000]);
       this.trace(`the wall clock jumps by ${ms} ms`);
-      this.clock.shiftWall(ms);
+      this.clock.jumpWall(ms);
     } else if (drawn === 7) {
       const ms = random.span(1_000, 600_000);
       this.trace(`the process stands still for ${ms} ms`);
       this.clock.standStill(ms);
+      this.excusedMs += ms + AFTER_STANDSTILL_MS;
     } else if (drawn < 12) {
       const ms = random.span(1_000, 86_400_000);
       this.trace(`the machine sleeps for ${ms} ms`);
-      this.clock.shiftWall(ms);
+      this.clock.jumpWall(ms);
       this.#sleptMs += ms;
     } else if (drawn < 14) this.#registries.closeOne();
     else if (drawn < 16) this.#registries.warmUpOne();

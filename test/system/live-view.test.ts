@@ -6,12 +6,12 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { type Clock, OwnerTokenError, OwnerTokenRegistry } from '../../src/index.ts';
 import { type LiveViewOptions, liveView } from '../../src/live-view/index.ts';
 import { countWord } from '../../src/page-engine/words.ts';
-import { MIN } from '../arena/scene.ts';
 import { launch, type Opened, open, seriousViolations, skipsBrowser, WAIT_MS } from '../helpers/browser.ts';
 import { INCIDENTS, type Incident, playIncident } from '../helpers/incidents.ts';
 import { settle } from '../helpers/manual-clock.ts';
 import { keys } from '../helpers/registries.ts';
 import { ScriptedSource } from '../helpers/scripted-source.ts';
+import { MIN } from '../world/setting.ts';
 
 let browser: Browser;
 let server: http.Server;
@@ -168,7 +168,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
 
   it('shows a slow service as a cause of its own, since when, with the runbook, while every call is served', async () => {
     const tenants = [{ name: 'tenants', count: 60, burstMs: MIN }];
-    const slow: Incident = { name: 'slow', minutes: 2, tenants, latencyMs: 6_000, askedAtMs: [2 * MIN] };
+    const slow: Incident = { minutes: 2, tenants, latencyMs: 6_000, askedAtMs: [2 * MIN] };
     await playIncident(slow, async ({ registry, time }) => {
       await show(registry, { public: true, clock: time, runbooksUrl: 'https://wiki.example/runbooks' });
       const cause = page.locator('.cause.warning').filter({ hasText: 'Slow token service' });
@@ -410,7 +410,7 @@ describe.skipIf(skipsBrowser)('the live view in Chromium', { timeout: 60_000 }, 
         // They were counted in slices when the page was opened; the next frame says so.
         await settle(60);
         const [status] = await view.status();
-        await time.passUntil(time.nowMs + 1_000);
+        await time.passUntil(time.monotonicMs + 1_000);
         const causes = status?.causes ?? [];
         const unserved = countWord(status?.unserved ?? 0);
         await shows(() => textOf(figure('Owners that cannot be served'))).toMatch(new RegExp(`^${unserved}[\\s▲]`));

@@ -12,8 +12,8 @@ import {
   refusal,
   refusedConnection,
   reset,
-} from '../rules.ts';
-import type { Answer } from '../scene.ts';
+} from '../../world/rules.ts';
+import type { Answer } from '../../world/setting.ts';
 
 type NamedAnswer = readonly [name: string, answer: Answer];
 

@@ -1,7 +1,8 @@
 /** What the API of a random world does with tokens that are good: drawn apart, so that the world itself stays the same. */
 
-import { Random } from '../../simulation/random.ts';
-import { MIN, type Scene } from '../scene.ts';
+import { Random } from '../../helpers/random.ts';
+import { type ApiRule, MIN } from '../../world/setting.ts';
+import type { Scene } from '../scene.ts';
 import { seconds } from './draft.ts';
 import { randomWorld } from './index.ts';
 
@@ -17,10 +18,17 @@ export function randomApiWorld(seed: number): Scene {
     ...world,
     name: `${world.name}; API: ${said}`,
     refusesGoodTokens: true,
-    accepts: (token, atMs, next) =>
-      (world.accepts?.(token, atMs, next) ?? true) && !refuses(atMs, atMs - token.issuedMs, next),
+    api: () => [...(world.api?.() ?? []), refusesGood(refuses)],
   };
 }
+
+/** Refuses a token although it is alive. */
+const refusesGood =
+  (refuses: Refuses): ApiRule =>
+  (call, service) => {
+    const { atMs, token } = call;
+    return token && service.isAlive(call) && refuses(atMs, atMs - token.issuedMs, service.random) ? 401 : undefined;
+  };
 
 function drawTrouble(random: Random, lengthMs: number): [said: string, refuses: Refuses] {
   const share = random.pick([0.005, 0.02, 0.1, 0.3]);

@@ -1,6 +1,6 @@
 /** Who calls, how often, and for how long. */
 
-import { MIN, SEC, type TenantGroup } from '../scene.ts';
+import { MIN, SEC, type TenantGroup } from '../../world/setting.ts';
 import { allowMs, callsPerSecond, type Draft, requestsPerSecond, seconds } from './draft.ts';
 
 /** A world takes about a second: what it may cost. */

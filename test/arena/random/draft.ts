@@ -1,7 +1,8 @@
 /** A world that is being drawn. */
 
-import type { Random } from '../../simulation/random.ts';
-import { MIN, type Rule, type Scene, SEC, type Span, type TenantGroup } from '../scene.ts';
+import type { Random } from '../../helpers/random.ts';
+import { MIN, type Rule, SEC, type Span, type TenantGroup } from '../../world/setting.ts';
+import type { Scene } from '../scene.ts';
 
 export interface Draft {
   readonly random: Random;
@@ -12,7 +13,8 @@ export interface Draft {
   tenants: TenantGroup[];
   latencyMs: NonNullable<Scene['latencyMs']>;
   lateMs: number;
-  accepts?: NonNullable<Scene['accepts']>;
+  revokesPrevious?: true;
+  api?: NonNullable<Scene['api']>;
   /** Rules in the order in which they decide; those that keep count come last. */
   readonly failures: Rule[];
   readonly limits: (() => Rule)[];

@@ -3,7 +3,8 @@
  * implementation. Times and numbers are drawn on a logarithmic scale, because those of services differ by orders of magnitude.
  */
 
-import { Random } from '../../simulation/random.ts';
+import { Random } from '../../helpers/random.ts';
+import { revokeAll } from '../../world/api-rules.ts';
 import type { Scene } from '../scene.ts';
 import { drawClientele } from './clientele.ts';
 import { type Draft, drawMoment } from './draft.ts';
@@ -42,11 +43,12 @@ function drawTokenUse(draft: Draft): void {
   if (draft.ideal !== undefined) return;
   const use = draft.random.next();
   if (use < 0.1) {
-    draft.accepts = ({ isNewest }) => isNewest;
+    draft.revokesPrevious = true;
+    draft.api = () => [];
     draft.said.push('each token revokes the one before');
   } else if (use < 0.2) {
     const forgottenMs = drawMoment(draft);
-    draft.accepts = ({ issuedMs }, atMs) => issuedMs >= forgottenMs || atMs < forgottenMs;
+    draft.api = () => [revokeAll(forgottenMs)];
     draft.said.push('all tokens revoked at once');
   }
 }

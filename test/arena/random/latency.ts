@@ -1,6 +1,6 @@
 /** How long tokens take. */
 
-import { MIN, SEC } from '../scene.ts';
+import { MIN, SEC } from '../../world/setting.ts';
 import { allowMs, type Draft, drawMoment, seconds } from './draft.ts';
 
 export function drawLatency(draft: Draft): void {

@@ -3,9 +3,10 @@
  * stays the same.
  */
 
-import { Random } from '../../simulation/random.ts';
-import { during, failed, refusal, reset } from '../rules.ts';
-import { MIN, type Rule, type Scene, SEC, type TenantGroup } from '../scene.ts';
+import { Random } from '../../helpers/random.ts';
+import { during, failed, refusal, reset } from '../../world/rules.ts';
+import { MIN, type Rule, SEC, type TenantGroup } from '../../world/setting.ts';
+import type { Scene } from '../scene.ts';
 import { seconds } from './draft.ts';
 import { randomWorld } from './index.ts';
 

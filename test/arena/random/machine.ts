@@ -3,8 +3,9 @@
  * itself stays the same.
  */
 
-import { Random } from '../../simulation/random.ts';
-import { HOUR, MIN, type Scene, SEC, type Span } from '../scene.ts';
+import { Random } from '../../helpers/random.ts';
+import { HOUR, MIN, SEC, type Span } from '../../world/setting.ts';
+import type { Scene } from '../scene.ts';
 import { seconds } from './draft.ts';
 import { randomWorld } from './index.ts';
 
@@ -29,9 +30,8 @@ export function randomMachineWorld(seed: number): Scene {
     said.push(...standstills.map(([fromMs, toMs]) => `the process stands still for ${seconds(toMs - fromMs)}`));
   }
   // A service that repeats tokens which it has revoked would serve nobody.
-  if (has(2) && !world.accepts) {
-    const lifeMs = (world.tokenLifeS ?? 0) * SEC;
-    scene = { ...scene, repeatsTokens: true, accepts: ({ issuedMs }, atMs) => atMs < issuedMs + lifeMs };
+  if (has(2) && !world.api) {
+    scene = { ...scene, repeatsTokens: true, api: () => [] };
     said.push('each token is repeated to its end');
   }
   return { ...scene, name: `${world.name}; ${said.join(', ')}` };

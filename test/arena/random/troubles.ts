@@ -1,7 +1,7 @@
 /** What goes wrong: one to four things at once. */
 
-import { deadKeys, during, outage, parallelLimit, quota, sometimes, windowQuota } from '../rules.ts';
-import { type Answer, MIN, SEC } from '../scene.ts';
+import { deadKeys, during, outage, parallelLimit, quota, sometimes, windowQuota } from '../../world/rules.ts';
+import { type Answer, MIN, SEC } from '../../world/setting.ts';
 import { DEAD, DOWN, LONE } from './answers.ts';
 import { allowMs, callsPerSecond, type Draft, drawMoment, seconds, spreadStarts } from './draft.ts';
 

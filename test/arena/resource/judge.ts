@@ -3,7 +3,7 @@
  * service nor the API gets more requests than from `renew`. Each allowance is for chance, or for what must cost.
  */
 
-import { MIN, SEC } from '../scene.ts';
+import { MIN, SEC } from '../../world/setting.ts';
 import type { ApiPlayed } from './play.ts';
 import type { ApiScene } from './scene.ts';
 
@@ -27,7 +27,7 @@ const SLACK_CALLS = 1.02;
 
 /** @param baselines `renew` among them. @returns what is worse than with them, as sentences; empty if the scene holds. */
 export function judgeApi(run: ApiPlayed, scene: ApiScene, baselines: readonly ApiPlayed[]): string[] {
-  const { minutes, owners, lifeS, everyMs, fault, longOutage } = scene;
+  const { minutes, owners, tokenLifeS, everyMs, fault, longOutage } = scene;
   const renew = baselines.find(({ subject }) => subject === 'renew') as ApiPlayed;
   const best = baselines.reduce((a, b) => (b.servedPercent > a.servedPercent ? b : a));
   const lastedMs = fault ? fault[1] - fault[0] : 0;
@@ -47,7 +47,7 @@ export function judgeApi(run: ApiPlayed, scene: ApiScene, baselines: readonly Ap
       worse.push(`the last owner is served ${seconds(run.backMs)} after the fault, at most ${seconds(mostMs)}`);
     }
   }
-  const refreshes = (ms: number) => (owners * ms) / (LEAST_USED * lifeS * SEC);
+  const refreshes = (ms: number) => (owners * ms) / (LEAST_USED * tokenLifeS * SEC);
   const early = refreshes(minutes * MIN) * (1 - LEAST_USED) + SLACK_REQUESTS;
   atMost('token requests', run.tokenRequests, renew.tokenRequests + early);
   if (longOutage) {

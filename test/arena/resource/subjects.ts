@@ -4,12 +4,13 @@
  */
 
 import { type Clock, type OwnerFetch, OwnerTokenRegistry } from '../../../src/index.ts';
+import type { Service } from '../../world/service.ts';
 import type { ApiScene } from './scene.ts';
-import type { Services } from './services.ts';
 
 /** What a subject gets. It uses no other time, randomness or network. */
 export interface ApiTools {
-  readonly services: Services;
+  readonly requestToken: Service['requestToken'];
+  readonly callApi: Service['callApi'];
   readonly clock: Clock;
   readonly random: () => number;
   readonly scene: ApiScene;
@@ -40,8 +41,8 @@ export const renewOld = cached('renew old', (ageMs) => ageMs > OLD_MS);
 /** The registry with its defaults and those of the scene. */
 export const apiRegistry: ApiSubject = {
   name: 'registry',
-  create({ services, clock, random, scene }) {
-    const source = { origin: ORIGIN, requestToken: services.requestToken };
+  create({ requestToken, callApi, clock, random, scene }) {
+    const source = { origin: ORIGIN, requestToken };
     const tokens = new OwnerTokenRegistry({ source, clock, random, ...scene.options });
     const fetches = new Map<string, OwnerFetch>();
     const fetchOf = (accessKey: string) => {
@@ -49,7 +50,7 @@ export const apiRegistry: ApiSubject = {
       if (known) return known;
       const fetch = async (input: unknown, init?: RequestInit) => {
         const [, token = ''] = new Headers(init?.headers).get('authorization')?.split(' ') ?? [];
-        const status = await services.callApi(accessKey, token, new URL(String(input)).pathname);
+        const status = await callApi(accessKey, token, new URL(String(input)).pathname);
         return { status, headers: new Headers(), body: null } as Response;
       };
       const ownerFetch = tokens.ownerFetch(accessKey, { fetch });
@@ -59,7 +60,7 @@ export const apiRegistry: ApiSubject = {
     const byFetch = async (accessKey: string, route: string) => (await fetchOf(accessKey)(`${ORIGIN}${route}`)).status;
     const byHand = async (accessKey: string, route: string) => {
       const token = await tokens.getToken(accessKey);
-      const status = await services.callApi(accessKey, token.value, route);
+      const status = await callApi(accessKey, token.value, route);
       if (status === 401) tokens.reject(accessKey, token);
       else if (scene.accepts) tokens.accept(accessKey, token);
       return status;
@@ -81,12 +82,12 @@ interface Held {
 function cached(name: string, drops: (ageMs: number) => boolean): ApiSubject {
   return {
     name,
-    create({ services, clock, scene }) {
+    create({ requestToken, callApi, clock, scene }) {
       const cache = new Map<string, Held>();
       const inFlight = new Map<string, Promise<Held>>();
       const request = async (key: string): Promise<Held> => {
-        const { token: value, requestedAtMs = 0 } = await services.requestToken(key);
-        const lifeMs = scene.lifeS * 1_000;
+        const { token: value, requestedAtMs = 0 } = await requestToken(key);
+        const lifeMs = scene.tokenLifeS * 1_000;
         const endsMs = requestedAtMs + lifeMs - Math.min(MARGIN_MS, lifeMs / 20);
         const held = { value, fromMs: requestedAtMs, endsMs };
         cache.set(key, held);
@@ -101,7 +102,7 @@ function cached(name: string, drops: (ageMs: number) => boolean): ApiSubject {
       };
       const attempt = async (key: string, route: string) => {
         const held = await tokenOf(key);
-        const status = await services.callApi(key, held.value, route);
+        const status = await callApi(key, held.value, route);
         const isDropped = status === 401 && drops(clock.now() - held.fromMs);
         if (isDropped && cache.get(key) === held) cache.delete(key);
         return { status, isDropped };

@@ -1,7 +1,8 @@
 /** Many new owners that nobody waits for, beside calls that somebody waits for. */
 
-import { parallelLimit, quota } from '../rules.ts';
-import { MIN, type Scene, SEC, type TenantGroup } from '../scene.ts';
+import { parallelLimit, quota } from '../../world/rules.ts';
+import { MIN, SEC, type TenantGroup } from '../../world/setting.ts';
+import type { Scene } from '../scene.ts';
 import { tenants } from './groups.ts';
 
 const batch = (count: number, burstMs: number, fromMs: number): TenantGroup => ({

@@ -1,7 +1,8 @@
 /** Some of the owners get no token, beside others that do. */
 
-import { deadKeys, during, failed, hangs, noToken, oauthError, refusal } from '../rules.ts';
-import { type Answer, HOUR, MIN, type Scene, SEC, type Span, type TenantGroup } from '../scene.ts';
+import { deadKeys, during, failed, hangs, noToken, oauthError, refusal } from '../../world/rules.ts';
+import { type Answer, HOUR, MIN, SEC, type Span, type TenantGroup } from '../../world/setting.ts';
+import type { Scene } from '../scene.ts';
 import { dead, newcomers, START, tenants } from './groups.ts';
 
 /** Dead keys that never had a token, beside tenants that have theirs and a new customer every two seconds. */

@@ -1,6 +1,6 @@
 /** The groups of tenants that most scenes have. */
 
-import { MIN, SEC, type Span, type TenantGroup } from '../scene.ts';
+import { MIN, SEC, type Span, type TenantGroup } from '../../world/setting.ts';
 
 export const tenants = (count: number, more: Partial<TenantGroup> = {}): TenantGroup => ({
   name: 'tenants',

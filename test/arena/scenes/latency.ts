@@ -1,7 +1,8 @@
 /** Latency, volume, and times at which much or little happens. */
 
-import { collapsing, deadKeys, hangs, logNormal, refusal, sometimes, spread } from '../rules.ts';
-import { HOUR, MIN, type Scene, SEC } from '../scene.ts';
+import { collapsing, deadKeys, hangs, logNormal, refusal, sometimes, spread } from '../../world/rules.ts';
+import { HOUR, MIN, SEC } from '../../world/setting.ts';
+import type { Scene } from '../scene.ts';
 import { dead, newcomers, tenants } from './groups.ts';
 
 /** A service that slows down as more is asked of it at once, and requests that come in waves. */

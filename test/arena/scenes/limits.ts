@@ -9,8 +9,9 @@ import {
   shedding,
   spread,
   windowQuota,
-} from '../rules.ts';
-import { MIN, type Scene, SEC } from '../scene.ts';
+} from '../../world/rules.ts';
+import { MIN, SEC } from '../../world/setting.ts';
+import type { Scene } from '../scene.ts';
 import { newcomers, tenants } from './groups.ts';
 
 export const limitScenes: readonly Scene[] = [

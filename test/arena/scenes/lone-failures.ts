@@ -11,8 +11,9 @@ import {
   refusedConnection,
   reset,
   sometimes,
-} from '../rules.ts';
-import { type Answer, MIN, type Scene, SEC } from '../scene.ts';
+} from '../../world/rules.ts';
+import { type Answer, MIN, SEC } from '../../world/setting.ts';
+import type { Scene } from '../scene.ts';
 import { newcomers, tenants } from './groups.ts';
 
 const trickle = (what: string, answer: Answer, perSecond: number, minutes: number, share = 0.01): Scene => ({

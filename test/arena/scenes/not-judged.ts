@@ -1,7 +1,8 @@
 /** Nobody knows yet what is right here: the baselines are no measure, because they are banned, too, or happen to fit the limit. */
 
-import { deadKeys, during, nodes, oauthError, parallelLimit, penaltyBox, quota, refusal } from '../rules.ts';
-import { type Answer, MIN, type Scene, SEC } from '../scene.ts';
+import { deadKeys, during, nodes, oauthError, parallelLimit, penaltyBox, quota, refusal } from '../../world/rules.ts';
+import { type Answer, MIN, SEC } from '../../world/setting.ts';
+import type { Scene } from '../scene.ts';
 import { dead, newcomers, tenants } from './groups.ts';
 
 const wrongSecret = oauthError(401, 'invalid_client');

@@ -1,7 +1,8 @@
 /** One tenant of 300 is out of order, and its backend polls each second or more often. Nobody else may notice. */
 
-import { deadKeys, hangs, htmlPage, loginPage, oauthError, refusal } from '../rules.ts';
-import { type Answer, type Scene, SEC } from '../scene.ts';
+import { deadKeys, hangs, htmlPage, loginPage, oauthError, refusal } from '../../world/rules.ts';
+import { type Answer, SEC } from '../../world/setting.ts';
+import type { Scene } from '../scene.ts';
 import { dead, newcomers, tenants } from './groups.ts';
 
 const oneTenant = (what: string, answer: Answer): Scene => ({

@@ -14,8 +14,9 @@ import {
   refusedConnection,
   relapses,
   rolling,
-} from '../rules.ts';
-import { type Answer, MIN, type Scene, SEC, type Span } from '../scene.ts';
+} from '../../world/rules.ts';
+import { type Answer, MIN, SEC, type Span } from '../../world/setting.ts';
+import type { Scene } from '../scene.ts';
 import { dead, newcomers, recovery, START, tenants } from './groups.ts';
 
 /** Tokens of five minutes, so that many end while the service is down. */

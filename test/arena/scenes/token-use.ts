@@ -1,14 +1,10 @@
 /** Calls use their token: an API that does not accept it answers 401, and the caller rejects it and asks for another. */
 
-import { collapsing, deadKeys, failed, quota, reset, sometimes } from '../rules.ts';
-import { MIN, type Scene, SEC } from '../scene.ts';
+import { revokeAll } from '../../world/api-rules.ts';
+import { collapsing, deadKeys, failed, quota, reset, sometimes } from '../../world/rules.ts';
+import { MIN, SEC } from '../../world/setting.ts';
+import type { Scene } from '../scene.ts';
 import { dead, newcomers, START, tenants } from './groups.ts';
-
-/** Tokens that were issued before this time end then. */
-const areRevoked =
-  (revokedAtMs: number): NonNullable<Scene['accepts']> =>
-  ({ issuedMs }, atMs) =>
-    issuedMs >= revokedAtMs || atMs < revokedAtMs;
 
 export const tokenUseScenes: readonly Scene[] = [
   {
@@ -17,7 +13,8 @@ export const tokenUseScenes: readonly Scene[] = [
     tokenLifeS: 300,
     tenants: [tenants(200, { everyMs: 15 * SEC }), dead(100), newcomers(0.5)],
     rules: () => [deadKeys('dead', failed)],
-    accepts: ({ isNewest }) => isNewest,
+    revokesPrevious: true,
+    api: () => [],
   },
   {
     name: 'each new token revokes the one before, and one answer in fifty is lost',
@@ -25,13 +22,14 @@ export const tokenUseScenes: readonly Scene[] = [
     tokenLifeS: 120,
     tenants: [tenants(200, { everyMs: 15 * SEC })],
     rules: () => [sometimes(0.02, { ...reset, issues: true })],
-    accepts: ({ isNewest }) => isNewest,
+    revokesPrevious: true,
+    api: () => [],
   },
   {
     name: 'the service forgets all its tokens at once',
     minutes: 12,
     tenants: [tenants(500, { everyMs: 10 * SEC }), newcomers(1)],
-    accepts: areRevoked(6 * MIN),
+    api: () => [revokeAll(6 * MIN)],
   },
   {
     name: 'tokens of 10 s, beside 10 dead keys',
@@ -39,7 +37,7 @@ export const tokenUseScenes: readonly Scene[] = [
     tokenLifeS: 10,
     tenants: [tenants(100, { everyMs: 2 * SEC }), dead(10, { everyMs: SEC })],
     rules: () => [deadKeys('dead', failed)],
-    accepts: ({ issuedMs }, atMs) => atMs < issuedMs + 10 * SEC,
+    api: () => [],
   },
   {
     name: 'all tokens of 1,000 owners are revoked, on a quota of 50 a second',
@@ -48,7 +46,7 @@ export const tokenUseScenes: readonly Scene[] = [
     uncounted: [START, [3 * MIN, 3 * MIN + 20 * SEC]],
     tenants: [tenants(1_000, { everyMs: 8 * SEC })],
     rules: () => [quota({ perSecond: 50 })],
-    accepts: areRevoked(3 * MIN),
+    api: () => [revokeAll(3 * MIN)],
   },
   {
     name: 'all tokens of 2,000 owners are revoked, latency grows with the square of what is at once beyond 24',
@@ -57,6 +55,6 @@ export const tokenUseScenes: readonly Scene[] = [
     uncounted: [START, [3 * MIN, 3 * MIN + 15 * SEC]],
     tenants: [tenants(2_000, { everyMs: 8 * SEC })],
     latencyMs: collapsing(100, 24, 2),
-    accepts: areRevoked(3 * MIN),
+    api: () => [revokeAll(3 * MIN)],
   },
 ];

@@ -1,21 +1,17 @@
-/** Virtual time for the figures: a heap of events, a clock that jumps from one to the next, and a source on it. */
+/** Virtual time for the figures: a clock that jumps from one event to the next, and a source on it. */
 
 import { bundled } from '../../helpers/bundle.mjs';
 
-const { WorldClock } = await bundled('test/simulation/world-clock.ts');
-const { Random } = await bundled('test/simulation/random.ts');
-
-const quiet = () => new Promise((resolve) => queueMicrotask(() => process.nextTick(resolve)));
+const { ManualClock, quiet } = await bundled('test/helpers/manual-clock.ts');
+const { Random } = await bundled('test/helpers/random.ts');
 
 export class Engine {
-  clock = new WorldClock();
+  clock = new ManualClock();
   /** When each request was sent. */
   sentMs = [];
   inFlight = 0;
   mostInFlight = 0;
-  #heap = [];
   #random;
-  #order = 0;
   #keys = new Map();
 
   constructor(seed) {
@@ -54,7 +50,7 @@ export class Engine {
   }
 
   at(ms, fn) {
-    push(this.#heap, { ms, order: this.#order++, fn });
+    this.clock.at(ms, fn);
   }
 
   /** Each of so many owners calls at every interval, all of them spread over it. */
@@ -84,11 +80,9 @@ export class Engine {
   async runTo(endMs) {
     for (;;) {
       await quiet();
-      const dueMs = Math.min(this.#heap[0]?.ms ?? Infinity, this.clock.nextDueMs);
-      if (dueMs > endMs) break;
-      this.clock.moveTo(Math.max(dueMs, this.nowMs));
-      if (!this.clock.runNext()) pop(this.#heap).fn();
-      // What comes within the same millisecond runs without a pause, up to an answer of the service.
+      if (this.clock.nextDueMs > endMs) break;
+      this.clock.moveTo(this.clock.nextDueMs);
+      this.clock.runNext();
     }
     this.clock.moveTo(endMs);
   }
@@ -98,36 +92,6 @@ export class Engine {
     await this.runTo(this.nowMs + 1);
     await closed;
   }
-}
-
-const isBefore = (a, b) => a.ms < b.ms || (a.ms === b.ms && a.order < b.order);
-
-function push(heap, item) {
-  let at = heap.push(item) - 1;
-  while (at > 0) {
-    const above = (at - 1) >> 1;
-    if (!isBefore(item, heap[above])) break;
-    heap[at] = heap[above];
-    at = above;
-  }
-  heap[at] = item;
-}
-
-function pop(heap) {
-  const first = heap[0];
-  const item = heap.pop();
-  if (heap.length === 0) return first;
-  let at = 0;
-  for (;;) {
-    let below = 2 * at + 1;
-    if (below >= heap.length) break;
-    if (below + 1 < heap.length && isBefore(heap[below + 1], heap[below])) below++;
-    if (!isBefore(heap[below], item)) break;
-    heap[at] = heap[below];
-    at = below;
-  }
-  heap[at] = item;
-  return first;
 }
 
 export function percentile(values, p) {

@@ -96,7 +96,7 @@ it('an inconclusive request that is repeated at once counts against the quota', 
   const calls = [registry.getToken('a')];
   await settle();
   clock.advance(1_000);
-  clock.suspend(3_600_000);
+  clock.jumpWall(3_600_000);
   source.call(0).fail(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }));
   await settle();
   calls.push(registry.getToken('b'));
@@ -116,7 +116,7 @@ it('an inconclusive request is not repeated while the circuit is open', async ()
   const outage = { failureScope: 'endpoint' } as const;
   source.script((each) => each.fail(new OwnerTokenError('endpoint_unavailable', 'down', outage)));
   await errorOf(registry.getToken('b'));
-  clock.suspend(3_600_000);
+  clock.jumpWall(3_600_000);
   source.call(0).fail(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }));
   expect((await errorOf(call)).code).toBe('endpoint_unavailable');
   expect(source.countFor('a')).toBe(1);

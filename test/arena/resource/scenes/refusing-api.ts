@@ -1,8 +1,10 @@
 /** The API refuses everybody, or a share of the calls, for no fault of the tokens. */
 
-import { MIN, SEC } from '../../scene.ts';
-import { again, during, refuseAll, refuseShare, slow } from '../rules.ts';
-import type { ApiRule, ApiScene } from '../scene.ts';
+import { again, refuseAll, refuseShare } from '../../../world/api-rules.ts';
+import { during } from '../../../world/rules.ts';
+import type { ApiRule } from '../../../world/setting.ts';
+import { MIN, SEC } from '../../../world/setting.ts';
+import type { ApiScene } from '../scene.ts';
 import { words } from './late-tokens.ts';
 
 const fromMs = 3 * MIN;
@@ -27,18 +29,18 @@ const nodes = (minutes: number, rule: ApiRule): Pick<ApiScene, 'fault' | 'api'> 
 });
 
 export const refusingApiScenes: readonly ApiScene[] = [
-  storm('20 s', 20 * SEC, { owners: 30, lifeS: 600, everyMs: 500 }),
-  storm('1 min', MIN, { owners: 50, lifeS: 3_600, everyMs: SEC }),
-  storm('5 min', 5 * MIN, { owners: 200, lifeS: 600, everyMs: 5 * SEC }),
-  storm('5 min', 5 * MIN, { owners: 100, lifeS: 3_600, everyMs: 5 * SEC, style: 'hand' }),
-  storm('5 min', 5 * MIN, { owners: 100, lifeS: 3_600, everyMs: 5 * SEC, style: 'hand', accepts: true }),
-  storm('20 min', 20 * MIN, { owners: 20, lifeS: 3_600, everyMs: SEC }),
-  storm('20 min', 20 * MIN, { owners: 200, lifeS: 600, everyMs: MIN }),
+  storm('20 s', 20 * SEC, { owners: 30, tokenLifeS: 600, everyMs: 500 }),
+  storm('1 min', MIN, { owners: 50, tokenLifeS: 3_600, everyMs: SEC }),
+  storm('5 min', 5 * MIN, { owners: 200, tokenLifeS: 600, everyMs: 5 * SEC }),
+  storm('5 min', 5 * MIN, { owners: 100, tokenLifeS: 3_600, everyMs: 5 * SEC, style: 'hand' }),
+  storm('5 min', 5 * MIN, { owners: 100, tokenLifeS: 3_600, everyMs: 5 * SEC, style: 'hand', accepts: true }),
+  storm('20 min', 20 * MIN, { owners: 20, tokenLifeS: 3_600, everyMs: SEC }),
+  storm('20 min', 20 * MIN, { owners: 200, tokenLifeS: 600, everyMs: MIN }),
   {
     name: 'nine of ten nodes: 401 for 5 min',
     owners: 50,
     minutes: 12,
-    lifeS: 3_600,
+    tokenLifeS: 3_600,
     everyMs: SEC,
     ...nodes(5, refuseShare(0.9)),
   },
@@ -46,7 +48,7 @@ export const refusingApiScenes: readonly ApiScene[] = [
     name: 'one of four nodes: 401 for 10 min',
     owners: 50,
     minutes: 17,
-    lifeS: 3_600,
+    tokenLifeS: 3_600,
     everyMs: 2 * SEC,
     ...nodes(10, refuseShare(0.25)),
   },
@@ -54,7 +56,7 @@ export const refusingApiScenes: readonly ApiScene[] = [
     name: 'one of ten nodes: 401 for 20 min',
     owners: 50,
     minutes: 30,
-    lifeS: 3_600,
+    tokenLifeS: 3_600,
     everyMs: 5 * SEC,
     ...nodes(20, refuseShare(0.1)),
   },
@@ -62,7 +64,7 @@ export const refusingApiScenes: readonly ApiScene[] = [
     name: 'one of ten nodes: 401 for 20 min, by hand',
     owners: 50,
     minutes: 30,
-    lifeS: 600,
+    tokenLifeS: 600,
     everyMs: 5 * SEC,
     style: 'hand',
     ...nodes(20, refuseShare(0.1)),
@@ -72,7 +74,7 @@ export const refusingApiScenes: readonly ApiScene[] = [
     name: '401 for all: 4 s, 1,500 owners, requestsPerSecond 20',
     owners: 1_500,
     minutes: 8,
-    lifeS: 3_600,
+    tokenLifeS: 3_600,
     everyMs: 4 * SEC,
     options: { requestsPerSecond: 20 },
     counts: ({ atMs }) => atMs > 4 * MIN,
@@ -83,19 +85,19 @@ export const refusingApiScenes: readonly ApiScene[] = [
     name: '401 for all: 20 min, the token service takes 12 s',
     owners: 20,
     minutes: 27,
-    lifeS: 3_600,
+    tokenLifeS: 3_600,
     everyMs: SEC,
     slackPoints: 2,
     longOutage: true,
     fault: [fromMs, 23 * MIN],
     api: () => [during([fromMs, 23 * MIN], refuseAll)],
-    tokens: () => [slow(12 * SEC)],
+    latencyMs: 12 * SEC,
   },
   {
     name: '0.5 % of calls: 401 for no reason',
     owners: 100,
     minutes: 30,
-    lifeS: 3_600,
+    tokenLifeS: 3_600,
     everyMs: 5 * SEC,
     api: () => [refuseShare(0.005)],
   },
@@ -103,7 +105,7 @@ export const refusingApiScenes: readonly ApiScene[] = [
     name: '401 for all: 50 ms of each 10 s, shorter than a token request',
     owners: 20,
     minutes: 10,
-    lifeS: 3_600,
+    tokenLifeS: 3_600,
     everyMs: 500,
     api: () => [again(10 * SEC, 50, refuseAll)],
   },
@@ -111,16 +113,16 @@ export const refusingApiScenes: readonly ApiScene[] = [
     name: '401 for all: 300 ms of each 20 s, the token service takes 2 s',
     owners: 20,
     minutes: 20,
-    lifeS: 3_600,
+    tokenLifeS: 3_600,
     everyMs: SEC,
     api: () => [again(20 * SEC, 300, refuseAll)],
-    tokens: () => [slow(2 * SEC)],
+    latencyMs: 2 * SEC,
   },
   {
     name: '401 for all: 30 s of each 3 min',
     owners: 50,
     minutes: 20,
-    lifeS: 3_600,
+    tokenLifeS: 3_600,
     everyMs: 2 * SEC,
     api: () => [again(3 * MIN, 30 * SEC, refuseAll)],
   },
@@ -129,7 +131,7 @@ export const refusingApiScenes: readonly ApiScene[] = [
     name: '401 for all: 5 min, and each 401 takes 12 s',
     owners: 50,
     minutes: 12,
-    lifeS: 3_600,
+    tokenLifeS: 3_600,
     everyMs: 5 * SEC,
     refusalMs: 12 * SEC,
     fault: [fromMs, 8 * MIN],

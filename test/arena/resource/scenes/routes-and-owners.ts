@@ -1,7 +1,8 @@
 /** The API refuses one route, or one owner, whatever the token. */
 
-import { HOUR, MIN, SEC } from '../../scene.ts';
-import { during, refuseOwners, refuseRoute } from '../rules.ts';
+import { refuseOwners, refuseRoute } from '../../../world/api-rules.ts';
+import { during } from '../../../world/rules.ts';
+import { HOUR, MIN, SEC } from '../../../world/setting.ts';
 import type { ApiScene } from '../scene.ts';
 
 /** A share of the calls goes to a route that answers 401 to every token; only the others count. */
@@ -11,14 +12,14 @@ const refusedRoute = (share: number): Pick<ApiScene, 'route' | 'counts' | 'api'>
   api: () => [refuseRoute('/refused')],
 });
 
-const isFirst = (owner: number) => owner === 0;
+const isFirst = (number: number) => number === 0;
 
 export const routeAndOwnerScenes: readonly ApiScene[] = [
   {
     name: 'one route always 401, a third of the calls',
     owners: 50,
     minutes: 30,
-    lifeS: 600,
+    tokenLifeS: 600,
     everyMs: 2 * SEC,
     ...refusedRoute(1 / 3),
   },
@@ -26,7 +27,7 @@ export const routeAndOwnerScenes: readonly ApiScene[] = [
     name: 'one route always 401, a third of the calls, by hand with accept',
     owners: 50,
     minutes: 30,
-    lifeS: 600,
+    tokenLifeS: 600,
     everyMs: 2 * SEC,
     style: 'hand',
     accepts: true,
@@ -36,7 +37,7 @@ export const routeAndOwnerScenes: readonly ApiScene[] = [
     name: 'one route always 401, a third of the calls, a call a minute',
     owners: 200,
     minutes: 60,
-    lifeS: 600,
+    tokenLifeS: 600,
     everyMs: MIN,
     ...refusedRoute(1 / 3),
   },
@@ -44,7 +45,7 @@ export const routeAndOwnerScenes: readonly ApiScene[] = [
     name: 'one route always 401, nine of ten calls, by hand',
     owners: 50,
     minutes: 30,
-    lifeS: 3_600,
+    tokenLifeS: 3_600,
     everyMs: 2 * SEC,
     style: 'hand',
     ...refusedRoute(0.9),
@@ -53,25 +54,25 @@ export const routeAndOwnerScenes: readonly ApiScene[] = [
     name: 'one route always 401, a new token revokes its predecessor',
     owners: 20,
     minutes: 20,
-    lifeS: 3_600,
+    tokenLifeS: 3_600,
     everyMs: 200,
-    replaces: true,
+    revokesPrevious: true,
     ...refusedRoute(1 / 3),
   },
   {
     name: 'one owner of 50 revoked at the API',
     owners: 50,
     minutes: 40,
-    lifeS: 600,
+    tokenLifeS: 600,
     everyMs: 2 * SEC,
-    counts: ({ owner }) => !isFirst(owner),
+    counts: ({ number }) => !isFirst(number),
     api: () => [during([5 * MIN, HOUR], refuseOwners(isFirst))],
   },
   {
     name: 'one owner revoked at the API for 10 min, then back',
     owners: 20,
     minutes: 25,
-    lifeS: 3_600,
+    tokenLifeS: 3_600,
     everyMs: 2 * SEC,
     fault: [5 * MIN, 15 * MIN],
     api: () => [during([5 * MIN, 15 * MIN], refuseOwners(isFirst))],

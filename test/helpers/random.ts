@@ -1,6 +1,6 @@
-import { seeded } from '../helpers/seeded.mjs';
+import { seeded } from './seeded.mjs';
 
-/** Everything random in a simulated world comes from one seed and one sequence. */
+/** Everything random in a world comes from one seed and one sequence. */
 export class Random {
   /** A number in [0, 1). */
   readonly next: () => number;

@@ -1,7 +1,7 @@
-/** How the scripted service answers: building blocks of scenes. */
+/** What the token service does: building blocks of settings. */
 
-import { type Answer, MIN, type Request, type Rule, SEC, type Span } from './scene.ts';
 import type { Service } from './service.ts';
+import { type Answer, isWithin, MIN, type Request, type Rule, SEC, type Span } from './setting.ts';
 
 /** A refusal, with `Retry-After` if given. */
 export const refusal = (status: number, retryAfterS?: number, body = ''): Answer => ({
@@ -32,11 +32,14 @@ export const noToken: Answer = { ms: 20, status: 200, body: '{"success":false}' 
 export const cutShort: Answer = { ms: 80, status: 200, body: '{"access_token":"tok' };
 export const loginPage: Answer = { ms: 20, status: 302, headers: { location: 'https://sso.example/login' } };
 
-/** Applies a rule between two times only. */
+/** Applies a rule, of the token service or of the API, between two times only. */
 export const during =
-  ([fromMs, toMs]: Span, rule: Rule): Rule =>
-  (request, service) =>
-    request.atMs >= fromMs && request.atMs < toMs ? rule(request, service) : undefined;
+  <Asked extends { readonly atMs: number }, Said>(
+    span: Span,
+    rule: (asked: Asked, service: Service) => Said | undefined,
+  ) =>
+  (asked: Asked, service: Service): Said | undefined =>
+    isWithin(span, asked.atMs) ? rule(asked, service) : undefined;
 
 /** Everybody gets this answer, because the service is down: it wants no request. */
 export const outage =
@@ -201,3 +204,11 @@ export const parallelLimit =
   (most: number, status: number): Rule =>
   (_request, service) =>
     service.inFlight >= most ? overLimit(status) : undefined;
+
+/** An owner's newest token is issued again until it is this old. */
+export const sameUntil =
+  (ageMs: number): Rule =>
+  ({ owner, atMs }, { tokens }) => {
+    const token = tokens.newest.get(owner);
+    return token && atMs - token.issuedMs < ageMs ? { token } : undefined;
+  };
