@@ -40,9 +40,9 @@ export async function renewPage(randomWorlds: number): Promise<void> {
     '',
     `Of ${scenes} scenes (seed 1), the rules hold against plain for ${counts}.`,
     `Of ${randomWorlds} random worlds, they hold for the registry against plain and the breaker in ${worlds}.`,
-    ...['', ...tables],
+    ...['', ...tables, '<!-- end -->'],
   ];
-  writeFileSync(PAGE, `${lines.join('\n').trimEnd()}\n`);
+  writeFileSync(PAGE, `${lines.join('\n')}\n`);
 }
 
 async function rows(scenes: readonly Scene[], held: Map<string, number>): Promise<string[]> {
