@@ -73,6 +73,23 @@ describe('C2', () => {
     await errorOf(registry.getToken('key-1'));
   });
 
+  it('one refresh of a token of 15 s fails: every call is served', async () => {
+    const source = ScriptedSource.answering(15);
+    const { registry, clock } = scripted({ random: seeded(7) }, source);
+    const first = await registry.getToken('key-1');
+    source.script((call) => {
+      source.script((next) => next.succeed({ response: { expires_in: 15 } }));
+      call.fail(new Error('no'));
+    });
+    for (let step = 0; step < 400; step++) {
+      await registry.getToken('key-1');
+      await settle();
+      clock.advance(100);
+    }
+    expect(await registry.getToken('key-1')).not.toBe(first);
+    expect(source.calls.length).toBeGreaterThan(2);
+  });
+
   it('while nobody calls, no request is sent and no timer runs', async () => {
     const { registry, clock, source } = scripted({}, ScriptedSource.answering(100));
     for (const key of keys(100)) await registry.getToken(key);
