@@ -70,9 +70,8 @@ async function playAll(table, columns, changes, rowOf) {
     const row = [...(await rowOf(change, lastLoss(change))), commit];
     console.log(`| ${row.join(' | ')} |`);
     if (!values.docs) continue;
-    const rows = changes.flatMap((each) =>
-      each === change ? [row] : rowsNow(table).filter((of) => isRowOf(each, of)),
-    );
+    const rowOfLast = (each) => rowsNow(table).find((of) => isRowOf(each, of));
+    const rows = changes.map((each) => (each === change ? row : rowOfLast(each))).filter(Boolean);
     storeFigures(STORE, 'npm run ablation -- --docs', { [table]: { columns, rows } });
   }
 }
