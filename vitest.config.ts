@@ -102,7 +102,7 @@ export default defineConfig({
           name: 'unit',
           pool: 'threads',
           isolate: false,
-          setupFiles: ['test/helpers/own-fetch.ts'],
+          setupFiles: [fileURLToPath(new URL('test/helpers/own-fetch.ts', import.meta.url))],
           include: ['test/**/*.test.ts'],
           exclude: [
             ...[...configDefaults.exclude, ...PLATFORM, ...FLEET, ...SYSTEM, ...ARENA, ...DOUBLES],
