@@ -145,6 +145,7 @@ export function postOverHttp(
     let request: http.ClientRequest;
     try {
       const client = protocol === 'https:' ? nodeHttps() : http;
+      // With `protocol`, by which the agents of proxies find their connections again.
       const send = () => client.request({ method: 'POST', protocol, hostname, port, path, headers, agent });
       request = isFresh ? withoutIdleSockets(agent, send) : send();
     } catch (error) {

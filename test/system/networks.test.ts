@@ -68,6 +68,16 @@ describe('behind a proxy', () => {
         new ProxyAgent({ uri, proxyTls: { ...CA, servername: 'localhost' }, requestTls: { ...CA, ...CLIENT } }),
       ),
   };
+  it('https-proxy-agent sends two requests through one tunnel', async () => {
+    await using service = await startTlsService({ mutual: false });
+    await using proxy = await ConnectProxy.start('http');
+    const agent = new HttpsProxyAgent(proxy.url, { keepAlive: true, ...CA });
+    Object.assign(agent.options, CA);
+    expect(await tokenOver(service.baseUrl, { agent })).toBe('issued');
+    expect(await tokenOver(service.baseUrl, { agent })).toBe('issued');
+    expect(proxy.targets).toEqual([service.host]);
+  });
+
   for (const [name, transportTo] of Object.entries(transports)) {
     for (const scheme of ['http', 'https'] as const) {
       for (const mutual of [false, true]) {
