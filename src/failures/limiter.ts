@@ -167,7 +167,7 @@ export function limiterIssued(
   answered(limiter, false, sentMs, nowMs);
 }
 
-/** A request failed. @param busy 429, or 503 if that came without `Retry-After`. */
+/** A request failed. @param busy the status, if it is 429 or 503. */
 export function limiterFailed(
   limiter: Limiter,
   { tookMs, running }: Answer,
