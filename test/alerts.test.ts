@@ -94,8 +94,10 @@ describe.skipIf(noPromtool)('the alerts of an incident', { timeout: 300_000 }, (
   /** With the rows that were played. */
   let page = readFileSync(PAGE, 'utf8');
   const fill = (table: string, ...row: string[]) => {
-    const at = page.indexOf(`\n| ${row[0]} |`, page.indexOf(`<!-- ${table} -->`)) + 1;
-    expect(at, `the table of ${table} has the incident`).toBeGreaterThan(0);
+    const begin = page.indexOf(`<!-- ${table} -->`);
+    const at = page.indexOf(`\n| ${row[0]} |`, begin) + 1;
+    const isInTable = begin >= 0 && at > 0 && at < page.indexOf('<!-- end -->', begin);
+    expect(isInTable, `the table of ${table} has the incident`).toBe(true);
     page = `${page.slice(0, at)}| ${row.join(' | ')} |${page.slice(page.indexOf('\n', at))}`;
   };
 

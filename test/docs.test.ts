@@ -350,6 +350,7 @@ describe('in the docs', () => {
   const filled = (page: string, name: string, head: string[], rows: string[][]) => {
     const table = [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
     const block = new RegExp(`(<!-- ${name} -->\n)[\\s\\S]*?(?=\\n<!-- end -->)`);
+    expect(textOf(page), `the page has a table of ${name}`).toMatch(block);
     return textOf(page).replace(block, (_all, begin) => `${begin}\n${table}\n`);
   };
 
