@@ -64,14 +64,14 @@ function sourcesIn(folder) {
 
 async function playAll(table, columns, changes, rowOf) {
   const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
-  const lastLoss = (change) => rowsNow(table).find((row) => isRowOf(change, row))?.[columns.length - 2] ?? '';
-  const isQuick = (change) => Number(!['', 'nothing'].includes(lastLoss(change)));
-  for (const change of changes.filter(isNamed).toSorted((a, b) => isQuick(b) - isQuick(a))) {
-    const row = [...(await rowOf(change, lastLoss(change))), commit];
+  const lastRow = (change) => rowsNow(table).find((row) => isRowOf(change, row)) ?? [];
+  const lastLoss = (change) => lastRow(change)[columns.length - 2] ?? '';
+  const hadLoss = (change) => Number(!['', 'nothing'].includes(lastLoss(change)));
+  for (const change of changes.filter(isNamed).toSorted((a, b) => hadLoss(b) - hadLoss(a))) {
+    const row = [...(await rowOf(change, lastLoss(change), lastRow(change)[2])), commit];
     console.log(`| ${row.join(' | ')} |`);
     if (!values.docs) continue;
-    const rowOfLast = (each) => rowsNow(table).find((of) => isRowOf(each, of));
-    const rows = changes.map((each) => (each === change ? row : rowOfLast(each))).filter(Boolean);
+    const rows = changes.map((each) => (each === change ? row : lastRow(each))).filter(({ length }) => length > 0);
     storeFigures(STORE, 'npm run ablation -- --docs', { [table]: { columns, rows } });
   }
 }
@@ -94,10 +94,11 @@ async function ruleRow({ name, patches }, lastLoss) {
   return [name, 'nothing'];
 }
 
-async function constantRow({ name, value, halved, doubled }, lastLoss) {
+async function constantRow({ name, value, halved, doubled }, lastLoss, lastWay) {
   const ways = { halved: [halved], doubled: [doubled] };
+  const inTurn = Object.entries(ways).toSorted(([a], [b]) => Number(b === lastWay) - Number(a === lastWay));
   for (const lossOf of inOrder(lastLoss)) {
-    for (const [way, patches] of Object.entries(ways)) {
+    for (const [way, patches] of inTurn) {
       const loss = await lossOf(patches, lastLoss);
       if (loss) return [name, value, way, loss];
     }
