@@ -49,11 +49,20 @@ const BAD_ANSWER = ['invalid_response', 'endpoint', false];
 it('an answer is classified by its status and body, as the table says', () => {
   const verdicts = VERDICTS.map(({ status, body }) => {
     const error = errorFor(status === 200 ? { status, body, problem: 'it has no token' } : { status, body });
-    const { code, oauthError } = error;
-    const { scope } = OwnerTokenError.escalationOf(error);
-    return { status, body: oauthError ? { error: oauthError } : body, code, scope };
+    const { code, status: answered, oauthError, failureScope } = error;
+    const { scope, isGiven } = OwnerTokenError.escalationOf(error);
+    return { answered, oauthError, code, scope, isGiven, failureScope };
   });
-  expect(verdicts).toEqual(VERDICTS);
+  expect(verdicts).toEqual(
+    VERDICTS.map(({ status, body, code, scope }) => ({
+      answered: status,
+      oauthError: typeof body === 'object' ? body.error : undefined,
+      code,
+      scope,
+      isGiven: false,
+      failureScope: 'owner',
+    })),
+  );
 });
 
 it.each([600, 999])('an answer of %i, which no standard has, is the endpoint’s', (status) => {

@@ -15,7 +15,7 @@ import { OwnerTokenError } from '../../src/errors/owner-token-error.ts';
 import { readForeignError } from '../../src/failures/foreign-error.ts';
 import { leaksIn, SECRETS, writtenDown } from '../helpers/canaries.ts';
 import { type Answer, json, LoopbackService, reset, silence, status } from '../helpers/loopback-service.ts';
-import { answerOf, HTML, TYPICAL_VERDICTS, type Verdict } from '../helpers/verdicts.ts';
+import { answerOf, HTML, oauthCodeIn, TYPICAL_VERDICTS, type Verdict } from '../helpers/verdicts.ts';
 
 const NOW_MS = Date.UTC(2030, 0, 1);
 const { accessKey, clientSecret } = SECRETS;
@@ -97,8 +97,10 @@ describe.each(Object.keys(CLIENTS))('an error of %s', (client) => {
   it('is classified as that of the endpoint', async () => {
     for (const verdict of readable) {
       const error = await read(client, answerOf(verdict));
+      const { code, status, oauthError } = error as OwnerTokenError;
       const { scope } = OwnerTokenError.escalationOf(error as OwnerTokenError);
-      expect({ ...verdict, code: error?.code, scope }).toEqual(verdict);
+      expect({ ...verdict, status, code, scope }).toEqual(verdict);
+      expect(oauthError).toBe(oauthCodeIn(verdict));
     }
   });
 
@@ -106,8 +108,10 @@ describe.each(Object.keys(CLIENTS))('an error of %s', (client) => {
     ['7', 7_000],
     ['Tue, 01 Jan 2030 00:00:30 GMT', 30_000],
   ])('keeps its Retry-After of %s', async (retryAfter, retryAfterMs) => {
-    const error = await read(client, status(429, '', { 'retry-after': retryAfter }));
-    expect(error).toMatchObject({ status: 429, retryAfterMs, failedAtMs: NOW_MS });
+    for (const answered of [429, 503]) {
+      const error = await read(client, status(answered, '', { 'retry-after': retryAfter }));
+      expect(error).toMatchObject({ status: answered, retryAfterMs, failedAtMs: NOW_MS });
+    }
   });
 
   it('without a connection, or with a broken one, is endpoint_unavailable', async () => {
@@ -149,6 +153,11 @@ it('headers of an unknown form do not hide the status, and endless ones are not 
     const error = readForeignError({ status: 429, headers }, NOW_MS);
     expect(error).toMatchObject({ code: 'rate_limited', status: 429 });
   }
+});
+
+it.each(['invalid_client', 'invalid_grant'])('%s in a body that ky leaves unread is unknown', async (error) => {
+  const read401 = await read('ky', json(401, { error }));
+  expect(read401).toMatchObject({ code: 'owner_refused', status: 401, oauthError: undefined });
 });
 
 it.each(['got', 'openid-client'])('an HTML page with a 200, for %s, is an unusable answer', async (client) => {

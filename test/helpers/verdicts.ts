@@ -1,6 +1,6 @@
 /**
  * The verdict on each answer that brings no token: the code of its error, and the scope to which the failure may escalate. The
- * tests of the endpoint, of the errors of other clients and of the guarantees have it from here.
+ * tests of the endpoint, of the errors of other clients and of the guarantees share this table.
  */
 
 import type { FailureScope, OwnerTokenErrorCode } from '../../src/errors/owner-token-error.ts';
@@ -21,7 +21,7 @@ export const HTML = '<!DOCTYPE html><html><body>Request blocked</body></html>';
 const coded = (...errors: string[]): Body[] => errors.map((error) => ({ error }));
 const from = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, at) => first + at);
 
-/** Codes of services' own, and names that objects inherit. */
+/** A service-specific code, and a name that objects inherit. */
 const UNKNOWN = coded('key_was_revoked', 'constructor');
 const OWNERS = coded('invalid_grant', 'invalid_scope', 'access_denied');
 const CLIENTS = coded('invalid_client', 'unauthorized_client', 'invalid_request', 'unsupported_grant_type');
@@ -48,12 +48,16 @@ const TABLE: readonly [number[], readonly Body[], OwnerTokenErrorCode, FailureSc
   [OTHERS, NO_CODE, 'owner_refused', 'client'],
 ];
 
-/** What an owner's code says concerns that owner alone, whatever the status. */
+/** An owner's code affects that owner alone, whatever the status. */
 export const VERDICTS: readonly Verdict[] = TABLE.flatMap(([statuses, bodies, code, scope]) =>
   statuses.flatMap((status) =>
     bodies.map((body) => ({ status, body, code, scope: OWNERS.includes(body) ? 'owner' : scope })),
   ),
 );
+
+/** The code of OAuth that a body has. */
+export const oauthCodeIn = ({ body }: Verdict): string | undefined =>
+  typeof body === 'object' && !UNKNOWN.includes(body) ? body.error : undefined;
 
 /** One status and one body of each kind, for tests over sockets. */
 export const TYPICAL_VERDICTS = VERDICTS.filter(
