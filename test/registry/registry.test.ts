@@ -390,6 +390,15 @@ describe('an owner', () => {
     await call;
   });
 
+  it('without a token that was used last stays when another one needs its place', async () => {
+    const source = new ScriptedSource((call) => call.fail(new OwnerTokenError('owner_refused', 'no')));
+    const { registry } = scripted({ maxOwners: 2 }, source);
+    for (const key of ['a', 'b', 'a', 'c', 'a']) await errorOf(registry.getToken(key));
+    expect(source.calls.map(({ accessKey }) => accessKey)).toEqual(['a', 'b', 'c']);
+    await errorOf(registry.getToken('b'));
+    expect(source.calls.at(-1)?.accessKey).toBe('b');
+  });
+
   it('that stays is not missed while others are used, forgotten or new', async () => {
     const source = new ScriptedSource((call) =>
       call.accessKey.startsWith('dead') ? call.fail(new OwnerTokenError('owner_refused', 'no')) : call.succeed(),
