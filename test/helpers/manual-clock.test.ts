@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { ManualClock } from './manual-clock.ts';
 
 /** A clock, and what ran when. */
-function noting() {
+function recordingClock() {
   const clock = new ManualClock(0);
   const ran: [what: string, atMs: number][] = [];
   const note = (what: string) => () => void ran.push([what, clock.monotonic()]);
@@ -13,9 +13,9 @@ it.each<[string, (clock: ManualClock) => unknown]>([
   ['advance', (clock) => clock.advance(15)],
   ['passUntil', (clock) => clock.passUntil(15)],
 ])(
-  '%s runs timers and other events at their time, and those of one time in the order of their setting',
+  '%s runs timers and other events at their time, and those of one time in the order in which they were scheduled',
   async (...row) => {
-    const { clock, ran, note } = noting();
+    const { clock, ran, note } = recordingClock();
     clock.setTimeout(note('late'), 20);
     clock.at(10, note('first'));
     clock.setTimeout(note('second'), 10);
@@ -30,8 +30,8 @@ it.each<[string, (clock: ManualClock) => unknown]>([
   },
 );
 
-it('after a standstill, timers run before what has arrived, and promises settle after each of that', async () => {
-  const { clock, ran, note } = noting();
+it('after a standstill, timers run before what has arrived, and promises settle after each event', async () => {
+  const { clock, ran, note } = recordingClock();
   clock.at(10, () => clock.standStill(90));
   clock.at(20, () => queueMicrotask(note('a reaction')));
   clock.at(25, note('what came later'));

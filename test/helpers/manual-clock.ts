@@ -1,6 +1,6 @@
 import type { Clock } from '../../src/clock.ts';
 
-/** Something that happens at a time. What happens at the same time does so in the order in which it was set. */
+/** Something that happens at a time. What happens at the same time does so in the order in which it was scheduled. */
 interface Event {
   readonly atMs: number;
   readonly order: number;
@@ -10,16 +10,16 @@ interface Event {
 }
 
 /**
- * A clock that moves only by calls. `advance` and `passUntil` move the wall and the monotonic time together and run what
+ * A clock that advances only when told to. `advance` and `passUntil` move the wall and the monotonic time together and run what
  * falls due, in order; the first at once, the second with time for promises in between, so that a simulated day takes a
- * second. `jumpWall` and `standStill` are what happens to the clocks and the processes of real machines.
+ * second. `jumpWall` and `standStill` simulate clock changes and stalled processes.
  */
 export class ManualClock implements Clock {
   #monotonicMs = 0;
   #wallAheadMs: number;
   #jumpedMs = 0;
   #pendingTimers = 0;
-  #set = 0;
+  #nextOrder = 0;
   /** A binary heap; its first event is the next one. */
   readonly #events: Event[] = [];
 
@@ -57,7 +57,7 @@ export class ManualClock implements Clock {
     return this.#pendingTimers;
   }
 
-  /** Lets something happen at this monotonic time that no timer of the process causes. Returns a function that cancels it. */
+  /** Schedules an event from outside the process. Returns a function that cancels it. @param atMs monotonic */
   at(atMs: number, fn: () => void): () => void {
     return this.#add(atMs, fn, false);
   }
@@ -70,7 +70,7 @@ export class ManualClock implements Clock {
   /** Runs the next event if it is due. Returns whether one was. */
   runNext(): boolean {
     if (this.nextDueMs > this.#monotonicMs) return false;
-    this.#take(takeFirst(this.#events))?.();
+    this.#consume(takeFirst(this.#events))?.();
     return true;
   }
 
@@ -79,7 +79,7 @@ export class ManualClock implements Clock {
     this.#monotonicMs = Math.max(monotonicMs, this.#monotonicMs);
   }
 
-  /** The process does not run for so long: what becomes due happens when the clock is next moved on. */
+  /** The process stalls for this long: what becomes due happens when the clock is next moved on. */
   standStill(ms: number): void {
     this.moveTo(this.#monotonicMs + ms);
   }
@@ -122,10 +122,10 @@ export class ManualClock implements Clock {
   async #catchUp(): Promise<void> {
     const late: Event[] = [];
     while (this.nextDueMs < this.#monotonicMs) late.push(takeFirst(this.#events));
-    for (const event of late) if (event.isTimer) this.#take(event)?.();
+    for (const event of late) if (event.isTimer) this.#consume(event)?.();
     await quiet();
     for (const event of late) {
-      const run = this.#take(event);
+      const run = this.#consume(event);
       run?.();
       if (run) await quiet();
     }
@@ -142,10 +142,10 @@ export class ManualClock implements Clock {
   }
 
   #add(atMs: number, run: () => void, isTimer: boolean): () => void {
-    const event: Event = { atMs: Math.max(atMs, this.#monotonicMs), order: this.#set++, isTimer, run };
+    const event: Event = { atMs: Math.max(atMs, this.#monotonicMs), order: this.#nextOrder++, isTimer, run };
     if (isTimer) this.#pendingTimers++;
     add(this.#events, event);
-    return () => void this.#take(event);
+    return () => void this.#consume(event);
   }
 
   /** The next event that was not cancelled. */
@@ -155,7 +155,7 @@ export class ManualClock implements Clock {
   }
 
   /** Takes what the event does: it happens now, or is cancelled. */
-  #take(event: Event): (() => void) | undefined {
+  #consume(event: Event): (() => void) | undefined {
     const { run } = event;
     if (run && event.isTimer) this.#pendingTimers--;
     event.run = undefined;

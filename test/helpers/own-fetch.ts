@@ -1,2 +1,2 @@
-/** Node's `fetch` with Node's own parser: a test that imports `undici` before the first call would put the package's in its place. */
+/** Loads Node's own `fetch`: a test that imports `undici` first would have it use the package's dispatcher. */
 await fetch('data:,');
