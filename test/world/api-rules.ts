@@ -4,7 +4,7 @@ import type { Service } from './service.ts';
 import { type ApiRule, HOUR, isWithin, MIN, type Span } from './setting.ts';
 
 /** Applies a rule for `lastsMs` of each `everyMs`. */
-export const again =
+export const periodically =
   (everyMs: number, lastsMs: number, rule: ApiRule): ApiRule =>
   (call, service) =>
     call.atMs % everyMs < lastsMs ? rule(call, service) : undefined;
@@ -34,19 +34,19 @@ export const refuseOwners =
 export const revokeAll =
   (revokedMs: number): ApiRule =>
   ({ token, atMs }) =>
-    token && atMs >= revokedMs && token.issuedMs < revokedMs ? 401 : undefined;
+    atMs >= revokedMs && token.issuedMs < revokedMs ? 401 : undefined;
 
 /** Tokens that were issued between two times are refused for good: the service signed them with a wrong key. */
 export const refuseIssued =
   (span: Span): ApiRule =>
   ({ token }) =>
-    token && isWithin(span, token.issuedMs) ? 401 : undefined;
+    isWithin(span, token.issuedMs) ? 401 : undefined;
 
 /** A share of the calls reach a replica that learns of a token only after a while. */
 export const replicaBehind =
   (share: number, behindMs: number): ApiRule =>
   ({ token, atMs }, { random }) =>
-    token && random() < share && atMs < token.issuedMs + behindMs ? 401 : undefined;
+    random() < share && atMs < token.issuedMs + behindMs ? 401 : undefined;
 
 /** A share of the calls reach a replica whose clock is ahead. */
 export const replicaAhead =
@@ -70,7 +70,7 @@ export const revokeOneEach =
   };
 
 /** From the first minute on, another process gets tokens for the same owners, each of them this often. */
-export const elsewhereEach =
+export const issueElsewhereEvery =
   (everyMs: number) =>
   (service: Service): void => {
     const { clock, tokens, random } = service;

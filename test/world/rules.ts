@@ -130,7 +130,7 @@ export function windowQuota({ count, windowMs = MIN }: { readonly count: number;
   };
 }
 
-/** So many requests in any second, then 429. */
+/** At most `count` requests in any second, then 429. */
 export function perSecond(count: number): Rule {
   const granted: number[] = [];
   return ({ atMs }) => {

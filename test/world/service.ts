@@ -11,7 +11,7 @@ export const BASE_URL = 'https://service.example';
 const DEAD_KEY_MS = 10_000;
 /** A request without an answer is given up by whoever keeps it longer than this. */
 const NEVER_MS = 600_000;
-/** How long a call takes to reach the API. */
+/** How long a call takes to reach the API, and its answer to come back. */
 const API_MS = 20;
 const DEFAULT_LATENCY_MS = 80;
 const DEFAULT_LIFE_S = 3_600;
@@ -26,7 +26,7 @@ export class Service {
   readonly counts: Record<Unwanted | 'sent', number> = { sent: 0, outage: 0, limit: 0, dead: 0 };
   inFlight = 0;
   readonly clock: ManualClock;
-  /** For rules that draw lots. */
+  /** For rules that leave something to chance. */
   readonly random: () => number;
   readonly tokens = new Tokens();
   readonly #setting: Setting;
@@ -58,22 +58,22 @@ export class Service {
 
   /** A call of the API. Resolves to its status. */
   callApi(accessKey: string, value: string, route = '/'): Promise<number> {
+    const token = this.tokens.find(value);
+    if (!token) throw new Error(`the service has not issued ${value}`);
     return new Promise((resolve) => {
       const { clock } = this;
       clock.at(clock.monotonicMs + API_MS, () => {
-        const request = this.#requestOf(accessKey);
-        const call = { ...request, route, token: this.tokens.find(value) };
+        const call = { ...this.#requestOf(accessKey), route, token };
         const status = firstAnswer(this.#apiRules, call, this) ?? (this.isAlive(call) ? 200 : 401);
-        const { refusalMs } = this.#setting;
-        if (status !== 401 || refusalMs === undefined) resolve(status);
-        else clock.at(call.atMs + refusalMs, () => resolve(status));
+        const { refusalMs = API_MS } = this.#setting;
+        clock.at(call.atMs + (status === 401 ? refusalMs : API_MS), () => resolve(status));
       });
     });
   }
 
   /** Whether the API accepts a token, by a clock that is so far ahead, unless a rule says otherwise. */
   isAlive(
-    { owner, atMs, token }: { owner: string; atMs: number; token: Token | undefined },
+    { owner, atMs, token }: { owner: string; atMs: number; token: Token },
     aheadMs = this.#setting.apiClockAheadMs ?? 0,
   ): boolean {
     return isAlive(token, owner, atMs + aheadMs);
@@ -93,13 +93,13 @@ export class Service {
   readonly fetch = (_url: unknown, init?: RequestInit): Promise<Response> =>
     new Promise((resolve, reject) => {
       const { signal } = init ?? {};
-      const breakOff = this.#serve(accessKeyIn(init?.body), (answer, stated) => {
+      const cancelRequest = this.#serve(accessKeyIn(init?.body), (answer, stated) => {
         signal?.removeEventListener('abort', abort);
         if (answer.error) reject(connectionError(answer.error));
         else resolve(responseOf({ ...answer, headers: this.#headersOf(answer) }, answer.body ?? bodyOf(stated)));
       });
       const abort = () => {
-        breakOff();
+        cancelRequest();
         reject(signal?.reason);
       };
       signal?.addEventListener('abort', abort, { once: true });
@@ -124,7 +124,7 @@ export class Service {
     return { token, expires_in: isRepeated ? Math.floor((token.endsMs - nowMs) / SEC) : tokenLifeS };
   }
 
-  /** Receives a request, and answers it when it is time. Returns what breaks it off. */
+  /** Receives a request, and answers it when it is time. Returns how to cancel it. */
   #serve(accessKey: string, answered: (answer: Answer, stated: Stated | undefined) => void): () => void {
     const answer = this.#receive(this.#requestOf(accessKey));
     const isToken = !answer.error && (answer.status ?? 200) === 200 && answer.body === undefined;

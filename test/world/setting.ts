@@ -30,19 +30,19 @@ export interface Setting {
    * if none does, a token that is alive is accepted.
    */
   readonly api?: () => readonly ApiRule[];
-  /** The API accepts a token only so long after its issue. */
+  /** The API accepts a token only this long after it was issued. */
   readonly validAfterMs?: number;
   readonly apiClockAheadMs?: number;
   /** How long a 401 of the API takes. */
   readonly refusalMs?: number;
 }
 
-/** From, up to and without; milliseconds from the start. */
+/** Milliseconds from the start: from the first on, and before the second. */
 export type Span = readonly [fromMs: number, toMs: number];
 
 export const isWithin = ([fromMs, toMs]: Span, ms: number) => ms >= fromMs && ms < toMs;
 
-/** Owners that call alike. An owner's access key is the group's name, a dash and a number. */
+/** Owners with the same call pattern. An owner's access key is the group's name, a dash and a number. */
 export interface TenantGroup {
   readonly name: string;
   /** So many owners, each of which calls every `everyMs` on average, at random. */
@@ -103,7 +103,7 @@ export interface ApiCall {
   readonly route: string;
   readonly atMs: number;
   /** Undefined if the service has not issued what the call presents. */
-  readonly token: Token | undefined;
+  readonly token: Token;
 }
 
 /** How the API answers a call: with this status. */

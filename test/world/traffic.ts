@@ -3,7 +3,7 @@
 import type { ManualClock } from '../helpers/manual-clock.ts';
 import { SEC, type TenantGroup } from './setting.ts';
 
-/** Sets the calls of one group. Times between calls are exponential, unless they are even. */
+/** Schedules one group's calls. Times between calls are exponential, unless they are even. */
 export function scheduleCalls(
   group: TenantGroup,
   time: ManualClock,

@@ -1,6 +1,6 @@
 /** Tokens die before their time, or their service issues bad ones. */
 
-import { again, elsewhereEach, refuseIssued, revokeAll, revokeOneEach } from '../../../world/api-rules.ts';
+import { issueElsewhereEvery, periodically, refuseIssued, revokeAll, revokeOneEach } from '../../../world/api-rules.ts';
 import { quota, sameUntil } from '../../../world/rules.ts';
 import type { ApiRule } from '../../../world/setting.ts';
 import { MIN, SEC } from '../../../world/setting.ts';
@@ -8,7 +8,7 @@ import type { ApiScene } from '../scene.ts';
 
 /** For a while after a rotation the API knows only the key before. */
 const isNewerThanRotation: ApiRule = ({ token, atMs }) =>
-  token && token.issuedMs >= atMs - (atMs % (5 * MIN)) ? 401 : undefined;
+  token.issuedMs >= atMs - (atMs % (5 * MIN)) ? 401 : undefined;
 
 export const deadTokenScenes: readonly ApiScene[] = [
   {
@@ -52,7 +52,7 @@ export const deadTokenScenes: readonly ApiScene[] = [
     tokenLifeS: 600,
     everyMs: SEC,
     revokesPrevious: true,
-    script: elsewhereEach(20 * SEC),
+    script: issueElsewhereEvery(20 * SEC),
   },
   {
     name: 'another process revokes: a new token each 10 s, by hand',
@@ -63,7 +63,7 @@ export const deadTokenScenes: readonly ApiScene[] = [
     revokesPrevious: true,
     style: 'hand',
     slackPoints: 2,
-    script: elsewhereEach(10 * SEC),
+    script: issueElsewhereEvery(10 * SEC),
   },
   {
     name: 'another process revokes: a new token each 10 s, by hand with accept',
@@ -74,7 +74,7 @@ export const deadTokenScenes: readonly ApiScene[] = [
     revokesPrevious: true,
     style: 'hand',
     accepts: true,
-    script: elsewhereEach(10 * SEC),
+    script: issueElsewhereEvery(10 * SEC),
   },
   {
     // Some are being refreshed, with a token that was issued before all were revoked.
@@ -154,6 +154,6 @@ export const deadTokenScenes: readonly ApiScene[] = [
     tokenLifeS: 120,
     everyMs: 2 * SEC,
     slackPoints: 2,
-    api: () => [again(5 * MIN, 30 * SEC, isNewerThanRotation)],
+    api: () => [periodically(5 * MIN, 30 * SEC, isNewerThanRotation)],
   },
 ];

@@ -1,6 +1,6 @@
 /** The API refuses everybody, or a share of the calls, for no fault of the tokens. */
 
-import { again, refuseAll, refuseShare } from '../../../world/api-rules.ts';
+import { periodically, refuseAll, refuseShare } from '../../../world/api-rules.ts';
 import { during } from '../../../world/rules.ts';
 import type { ApiRule } from '../../../world/setting.ts';
 import { MIN, SEC } from '../../../world/setting.ts';
@@ -107,7 +107,7 @@ export const refusingApiScenes: readonly ApiScene[] = [
     minutes: 10,
     tokenLifeS: 3_600,
     everyMs: 500,
-    api: () => [again(10 * SEC, 50, refuseAll)],
+    api: () => [periodically(10 * SEC, 50, refuseAll)],
   },
   {
     name: '401 for all: 300 ms of each 20 s, the token service takes 2 s',
@@ -115,7 +115,7 @@ export const refusingApiScenes: readonly ApiScene[] = [
     minutes: 20,
     tokenLifeS: 3_600,
     everyMs: SEC,
-    api: () => [again(20 * SEC, 300, refuseAll)],
+    api: () => [periodically(20 * SEC, 300, refuseAll)],
     latencyMs: 2 * SEC,
   },
   {
@@ -124,7 +124,7 @@ export const refusingApiScenes: readonly ApiScene[] = [
     minutes: 20,
     tokenLifeS: 3_600,
     everyMs: 2 * SEC,
-    api: () => [again(3 * MIN, 30 * SEC, refuseAll)],
+    api: () => [periodically(3 * MIN, 30 * SEC, refuseAll)],
   },
   {
     // Nothing can be kept, because a rejection arrives more than ten seconds after the token.
