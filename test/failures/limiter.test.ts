@@ -72,7 +72,8 @@ describe('the concurrency limit', () => {
     ['five tokens have come and 25 ms have passed', 25, 5, 23],
     ['the limit is reached', 110, 5, 32],
   ])('begins slowly: when %s', (_, nowMs, tokens, expected) => {
-    const load = new Load().sent().issued(tokens).failed(undefined).at(nowMs);
+    const load = new Load().at(5_000).sent().issued(tokens).failed(undefined);
+    load.nowMs += nowMs;
     expect([load.waitMs(expected - 1), load.waitMs(expected)]).toEqual([0, expected === 32 ? Infinity : 10]);
   });
 
@@ -112,6 +113,20 @@ describe('the concurrency limit', () => {
 
   it('rises while answers take up to half as long again as usual', () => {
     expect(fill(known(), 400, (running) => (running > 32 ? 74 : 50)).atOnce).toBe(100);
+  });
+
+  it('is not too high at 32, however slow answers become', () => {
+    expect(known().issued(2, { tookMs: 2_000, running: 32 }).atOnce).toBe(33);
+  });
+
+  it('stays at the concurrency once it is there, however slow answers become', () => {
+    const full = fill(known(), 400, steady);
+    expect(fill(full, 400, () => 5_000).atOnce).toBe(100);
+  });
+
+  it('returns to 32 from a first answer beside more, if later ones take longer', () => {
+    const load = new Load().sent().at(10_000).issued(1, { tookMs: 50, running: 70 });
+    expect(fill(load, 10, () => 500).atOnce).toBe(32);
   });
 
   it('returns to 32 once they take longer, and rises again after 5 s', () => {
@@ -159,6 +174,11 @@ describe('the quota', () => {
     expect(new Load().perSecond).toBeUndefined();
   });
 
+  it('is named where the learned rate is as high', () => {
+    const load = new Load(100, 5).at(5_000).overloaded();
+    expect(paceStat(load.limiter, load.nowMs)).toEqual({ perSecond: 5, reason: 'quota' });
+  });
+
   it.each([
     [7, 0, { perSecond: 7, reason: 'quota' }],
     [1_000, 0, { perSecond: expect.any(Number), reason: 'overload' }],
@@ -198,6 +218,7 @@ describe('the rate limit', () => {
   it.each([
     ['a burst that is shorter than 200 ms counts as that long', 100, (100 * Math.exp(-0.1)) / (1 - Math.exp(-0.2))],
     ['a burst is averaged over the time since it began', 500, (100 * Math.exp(-0.5)) / (1 - Math.exp(-0.5))],
+    ['a burst is averaged for two seconds after its end', 2_000, (100 * Math.exp(-2)) / (1 - Math.exp(-2))],
     ['a burst that has long ended is none: at least five a second', 2_001, undefined],
   ])('is cut to what was sent, less the share of 429s: %s', (_, nowMs, sentPerSecond) => {
     const { perSecond } = new Load().sent(100).at(nowMs).overloaded();

@@ -14,6 +14,7 @@ import {
   endPause,
   type HeldToken,
   interned,
+  isInStreak,
   isLive,
   isReplacing,
   isRequestedSince,
@@ -235,6 +236,14 @@ it('an owner is in trouble after a failed request, and while its tokens are reje
   expect(troubleOf(slotWith({ held: heldToken(), rejection: replacing }))).toBeUndefined();
   expect(troubleOf(slotWith({ held: heldToken(), rejection: kept }))).toBe(kept.streak);
   expect(troubleOf(slotWith({ held: heldToken(), rejection: kept, failure }))).toBe(failure);
+});
+
+it.each([
+  ['none', undefined, false],
+  ['one', replacing, false],
+  ['several', kept, true],
+])('knows whether tokens in a row were rejected: %s', (_, rejection, expected) => {
+  expect(isInStreak(slotWith({ held: heldToken(), ...(rejection && { rejection }) }))).toBe(expected);
 });
 
 it('a backoff can be ended before its time, and nothing else with it', () => {
