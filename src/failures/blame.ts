@@ -126,7 +126,7 @@ export function mayStart<O>({ doubt }: Blame<O>): boolean | 'trial' {
 
 /** When the pause of the open circuit ends and a trial becomes due; undefined if a trial is due or in flight already. */
 export function trialDueAtMs<O>({ doubt }: Blame<O>): number | undefined {
-  return doubt && !doubt.isDue && doubt.outstanding === 0 ? doubt.circuit?.retryAtMonotonicMs : undefined;
+  return doubt?.isDue ? undefined : doubt?.circuit?.retryAtMonotonicMs;
 }
 
 /** Until when a request that was queued at that time waits for an open circuit. */
@@ -204,7 +204,7 @@ function requestFailed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): boo
     return false;
   }
   const enough = suspectsToCheck(blame, nowMs);
-  if (isFirst && suspects.length < enough && !suspects.includes(owner)) suspects.push(owner);
+  if (isFirst && !suspects.includes(owner)) suspects.push(owner);
   // Enough may have failed while the service was trusted: then any later failure begins the check, even one that is not its owner's first.
   if (suspects.length < enough) return false;
   if (canaries.length === 0) return open(blame, error, jitter, nowMs);

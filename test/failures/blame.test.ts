@@ -178,8 +178,10 @@ it('no canary is wanted after a success, after a trial was sent, or after an own
 });
 
 describe('during a check by canaries', () => {
-  it('no other request may start', () => {
-    expect(mayStart(checking().blame)).toBe(false);
+  it('no other request may start, and no trial is due', () => {
+    for (const { blame } of [known().fails('abc'), checking()]) {
+      expect([mayStart(blame), trialDueAtMs(blame)]).toEqual([false, undefined]);
+    }
   });
 
   it('no canary of an earlier check counts', () => {
@@ -253,6 +255,11 @@ describe('during a check by canaries', () => {
       'if one canary failed and the other one is dropped, a third is asked',
       () => checking().trialFails('y').asked('x').is({ kind: 'trialDropped', jitter: 1 }),
       ['check', '', 1, true],
+    ],
+    [
+      'if the canary is dropped after all were forgotten, another one is looked for, so that the circuit opens without one',
+      () => checking().is({ kind: 'forgotten', owner: undefined }).is({ kind: 'trialDropped', jitter: 1 }),
+      ['check', '', 0, true],
     ],
     [
       'if one canary failed and no other one is free, the circuit opens',
