@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { recordFailure, recordSuccess } from '../../../src/registry/owners/slot.ts';
 import { Flight, laneOf } from '../../../src/registry/requests/flight.ts';
-import { LANES, type Lane, RequestQueue, TRIAL_LANES } from '../../../src/registry/requests/queue.ts';
+import { LANES, type Lane, REFUSED_LANES, RequestQueue, TRIAL_LANES } from '../../../src/registry/requests/queue.ts';
 import { tokenOf } from '../../helpers/numbered-tokens.ts';
 import { createProvenSlot, createSlot, heldOf, pauseUntil } from '../../helpers/slots.ts';
 
@@ -59,10 +59,24 @@ describe('the queue', () => {
     expect(startOrder(queue, 1_001)).toEqual(['b', 'c']);
   });
 
-  it('knows the request that has waited longest in any lane', () => {
+  it('numbers the requests as they start', () => {
+    const queue = queueOf(...reversed());
+    expect([0, 1, 2].map(() => queue.startNext(0, false)?.number)).toEqual([1, 2, 3]);
+  });
+
+  it('counts neither a standstill nor the second after it, as waiting or as latency', () => {
+    const [running, queued] = [flight('running', 'new', 100), flight('queued', 'new', 9_500)];
+    const queue = queueOf(running, queued);
+    queue.startNext(200, false);
+    queue.postpone(5_000, 10_000);
+    expect([running.queuedAtMs, running.startedAtMs, queued.queuedAtMs]).toEqual([6_100, 6_200, 10_000]);
+  });
+
+  it('knows the request that has waited longest in any lane, or in those that an open circuit refuses', () => {
     const old = flight('old', 'known', 3);
     const others = [flight('a', 'canary', 7), flight('b', 'new', 3), flight('c', 'new', 6), flight('d', 'refresh', 4)];
     expect(queueOf(...others, old).longestWaiting()).toBe(old);
+    expect(queueOf(...others, old, flight('canary', 'canary', 1)).longestWaiting(REFUSED_LANES)).toBe(old);
     expect(new RequestQueue().longestWaiting()).toBeUndefined();
   });
 
