@@ -48,13 +48,17 @@ export function breakerTransitions(): string[] {
     step({ kind: 'due', isAwaited: true });
     ask('y');
   };
-  for (const end of [() => succeed('y'), () => fail('y', refused, true)]) {
-    checking();
-    on('a success, or a canary fails for its owner alone', end);
-  }
-  known();
-  on('a failure whose source gave it the scope client or endpoint', () => fail('a', given));
   const resume = () => step({ kind: 'resumed' });
+  for (const end of [() => succeed('y'), () => fail('y', refused, true), resume]) {
+    checking();
+    on('a success, or a canary fails for its owner alone, or resume()', end);
+  }
+  for (const before of [known, checking]) {
+    before();
+    on('a failure with the failureScope client or endpoint from its source', () => fail('d', given));
+  }
+  blame = initialBlame(RANGES);
+  on('ten suspects before the first success', () => [...'abcdefghij'].forEach((owner) => void fail(owner)));
   for (const end of [() => succeed('z'), () => succeed('y'), () => fail('y', refused, true), resume]) {
     open();
     on('a success, or a trial fails for its owner alone, or resume()', end);
