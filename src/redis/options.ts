@@ -62,7 +62,7 @@ export interface SharedTokensOptions {
   identity?: string | (() => string | Promise<string>) | undefined;
   /**
    * What the other replicas, and pages that show the fleet, call this one, such as the name of its pod. A random suffix is
-   * added. 1 to 64 letters, digits, `_`, `.` and `-`; stored in Redis in the clear. Default: only the suffix.
+   * added. 1 to 64 letters, digits, `_`, `.` and `-`; stored in Redis in the clear. Default: `replica`.
    */
   replica?: string | undefined;
   /** For logs and channel messages. Default: the registry's `name`. */
