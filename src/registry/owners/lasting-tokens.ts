@@ -40,7 +40,7 @@ export function lasts(
   attempt: number,
 ): boolean {
   if (leftMsOf(slot, token, now) >= minValidityMs) return true;
-  if (attempt === 1 && wholeLifeMs(token) >= minValidityMs) return false;
+  if (attempt === 1) return false;
   throw tooShort(slot, token, minValidityMs, now, counter);
 }
 

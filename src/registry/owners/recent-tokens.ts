@@ -12,13 +12,13 @@ const MAX_REMEMBERED = 256;
 /** A token that was issued, and the first three owners that got it; after a mix-up, the last one. With three, any owner may get it. */
 export interface Remembered {
   readonly token: AccessToken;
-  owners: [Slot, Slot?, Slot?];
+  owners: [Slot, ...Slot[]];
 }
 
 /** A request, and another owner's token that its first answer brought. */
 type PendingRequest = { readonly slot: Slot; othersToken: Remembered | undefined };
 
-const isOf = ({ owners }: Remembered, accessKey: string) => owners.some((owner) => owner?.accessKey === accessKey);
+const isOf = ({ owners }: Remembered, accessKey: string) => owners.some((owner) => owner.accessKey === accessKey);
 
 export class RecentTokens {
   readonly #diagnostics: Pick<Diagnostics, 'emit'>;
@@ -57,7 +57,7 @@ export class RecentTokens {
     this.#tokens.set(value, issued);
     if (this.#tokens.size > MAX_REMEMBERED) this.#tokens.delete(this.#tokens.keys().next().value as string);
     const { owners } = issued;
-    if (owners[0] !== slot && owners.length < 3 && !isOf(issued, slot.accessKey)) owners.push(slot);
+    if (owners.length < 3 && !isOf(issued, slot.accessKey)) owners.push(slot);
     if (!othersToken) return undefined;
     const isShared = owners[0].accessKey !== slot.accessKey;
     const [other] = isShared ? owners : othersToken.owners;

@@ -77,6 +77,7 @@ it('a minimum longer than tokens live costs no request until the held token is d
     expect(error.message).toBe('a new token is valid for 3530 s, less than minValidityMs (3600 s)');
     expect(error.retryAtMs).toBe(clock.now() + 2_460_000);
   }
+  expect(registry.stats().failedCalls.request).toBe(100);
   expect(await registry.getToken('a')).toBe(held);
   clock.advance(2_459_999);
   expect((await errorOf(lasting(2 * HOUR_MS))).retryAtMs).toBe(clock.now() + 100);

@@ -1,6 +1,7 @@
 /** Another owner's token, as callers and the log see it. */
 
 import { expect, it } from 'vitest';
+import { OwnerTokenError } from '../../../src/index.ts';
 import { shortNames } from '../../helpers/log-lines.ts';
 import { keys, scripted } from '../../helpers/registries.ts';
 import { ScriptedSource } from '../../helpers/scripted-source.ts';
@@ -75,6 +76,29 @@ it('a mix-up with a token that several owners share, or that its owner no longer
   await tokenOf(gone, 'a');
   await tokenOf(gone, 'b');
   expect(gone.registry.describe('a').phase).toBe('fresh');
+});
+
+it('a mix-up with a token that has ended replaces nothing', async () => {
+  const scene = issuing({ a: ['one'], b: ['one', 'of-b'] });
+  await tokenOf(scene, 'a');
+  scene.clock.advance(100_000);
+  scene.source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'gone')));
+  await expect(tokenOf(scene, 'a')).rejects.toThrow('gone');
+  scene.source.script((call) => call.succeed({ token: scene.source.countFor('b') === 1 ? 'one' : 'of-b' }));
+  expect(await tokenOf(scene, 'b')).toBe('of-b');
+});
+
+it('a mixed-up token that a third owner gets twice is shared', async () => {
+  const scene = issuing({ a: ['mixed', 'of-a'], b: ['mixed', 'of-b'], c: ['mixed'] });
+  for (const key of ['a', 'b', 'c']) await tokenOf(scene, key);
+  expect(scene.warnings).toEqual(['token.mixed_up', 'token.shared']);
+});
+
+it('forgetting an owner leaves the tokens of others known', async () => {
+  const scene = issuing({ a: ['one'], b: ['one', 'of-b'], c: ['of-c'] });
+  for (const key of ['a', 'c']) await tokenOf(scene, key);
+  scene.registry.forget('c');
+  expect(await tokenOf(scene, 'b')).toBe('of-b');
 });
 
 it('forgetting an owner forgets its tokens, and only the last few hundred are remembered', async () => {
