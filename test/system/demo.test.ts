@@ -55,7 +55,7 @@ describe('demo', () => {
     expect(text.trimEnd().split('\n').at(-1)).toBe('See it live: npx owner-token-registry demo --view');
   });
 
-  it('--view serves the live view of customers that make calls, until it is interrupted', async () => {
+  it('--view serves the live view of owners that make calls, until it is interrupted', async () => {
     let text = '';
     const out = {
       write(chunk: string | Uint8Array) {

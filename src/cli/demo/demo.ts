@@ -8,9 +8,9 @@ import { type Progress, runDemo } from './run.ts';
 export const usage = `Usage: owner-token-registry demo [--view]
 
 Starts a sandbox and obtains tokens for 200 owners over real HTTP, while thousands of calls arrive at once, tokens
-expire and are revoked, and a customer leaves. Draws the result. Exits with 1 if a check fails.
+expire and are revoked, and an owner leaves. Draws the result. Exits with 1 if a check fails.
 
-  --view   run until Ctrl-C, with customers that fail and recover, and show it in the live view: a page in your browser
+  --view   run until Ctrl-C, with owners that fail and recover, and show it in the live view: a page in your browser
 `;
 
 export async function run(args: readonly string[], terminal: Terminal): Promise<number> {

@@ -77,7 +77,7 @@ export async function runDemo(progress: Progress, signal: AbortSignal): Promise<
     await traffic.echoAll(5);
   });
   const removedKey = sandbox.owners[OWNERS - 1]?.accessKey ?? '';
-  const removed = await traffic.phase('one customer leaves', async () => {
+  const removed = await traffic.phase('one owner leaves', async () => {
     sandbox.revokeAccessKey(removedKey);
     await traffic.echoAll(5, removedKey);
   });
@@ -94,7 +94,7 @@ export async function runDemo(progress: Progress, signal: AbortSignal): Promise<
     seconds: (performance.now() - startedMs) / 1000,
     checks: [
       check('no call received a token of another owner', wrongOwner === 0, `${wrongOwner} wrong`),
-      check('no calls failed for the remaining customers', failures.length === 0, failures[0] ?? '0 failures'),
+      check('no calls failed for the remaining owners', failures.length === 0, failures[0] ?? '0 failures'),
       exactly('a cold start costs one request per owner', cold, OWNERS),
       check('an hour of traffic costs at most one refresh per owner', hour.tokenRequests <= OWNERS, ratio(hour)),
       exactly('expiry of all tokens costs one request per owner', expired, OWNERS),

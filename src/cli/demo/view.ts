@@ -1,5 +1,5 @@
 /**
- * `owner-token-registry demo --view`: traffic of forty customers against a sandbox, with failures that come and go, and the
+ * `owner-token-registry demo --view`: traffic of forty owners against a sandbox, with failures that come and go, and the
  * live view of the registry on a page, until Ctrl-C.
  */
 
@@ -20,7 +20,7 @@ const REJECTED = 0.002;
 
 const MINUTE_MS = 60_000;
 
-/** What happens in each minute: two customers fail for reasons of their own, and the service is down for eight seconds. */
+/** What happens in each minute: two owners fail for reasons of their own, and the service is down for eight seconds. */
 const FAULTS: readonly FaultRule[] = [
   { kind: 'latency', ms: 40 },
   {
@@ -41,16 +41,16 @@ const FAULTS: readonly FaultRule[] = [
 export async function runViewDemo({ out, signal }: Terminal): Promise<number> {
   await using sandbox = await startSandbox({ owners: OWNERS, lifetimeSeconds: LIFETIME_SECONDS });
   await using registry = registryOf(sandbox);
-  // The last customer has left: its access key is refused for good.
+  // The last owner has left: its access key is refused for good.
   sandbox.revokeAccessKey(sandbox.accessKeys[OWNERS - 1] ?? '');
   for (const fault of FAULTS) sandbox.faults.add(fault);
-  // Loopback only, and nothing but the demo's own customers: nobody needs to be kept out.
+  // Loopback only, and nothing but the demo's own owners: nobody needs to be kept out.
   const server = createServer(liveView(registry, { public: true, accessKeySearch: true }).node);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const timer = setInterval(() => makeCalls(sandbox, registry), CALLS_EVERY_MS);
   out.write(`Live view: http://127.0.0.1:${(server.address() as AddressInfo).port}/\n`);
-  out.write(`${OWNERS} customers make calls; some fail, and once a minute the service does. Ctrl-C ends the demo.\n`);
+  out.write(`${OWNERS} owners make calls; some fail, and once a minute the service does. Ctrl-C ends the demo.\n`);
   if (!signal.aborted) await once(signal, 'abort');
   clearInterval(timer);
   server.close();
@@ -66,7 +66,7 @@ function registryOf(sandbox: Sandbox): OwnerTokenRegistry {
   });
 }
 
-/** A few calls of customers at random, as they would come in. */
+/** A few calls of owners at random, as they would come in. */
 function makeCalls({ accessKeys }: Sandbox, registry: OwnerTokenRegistry): void {
   for (let call = 0; call < CALLS; call++) {
     const accessKey = accessKeys[Math.floor(Math.random() * accessKeys.length)] ?? '';
