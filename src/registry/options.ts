@@ -49,10 +49,9 @@ export interface OwnerTokenRegistryOptions {
   /** How long a token lives. Default: `firstKnown(expiresIn(), jwtExp())`, and 300 s if neither knows. */
   expiry?: ExpiryPolicy | undefined;
   /**
-   * The most owners to cache, 1 to 10,000,000; beyond it the least recently used are evicted. The constructor allocates an
-   * index for all of them. A second index is allocated when the first owner without a token is stored. `forgetAll()` drops
-   * both, and each is allocated again when next needed. With millions, each allocation blocks the process noticeably.
-   * Default: 10,000.
+   * The most owners with a token to cache, 1 to 10,000,000, and as many without one; beyond it the least recently used are evicted.
+   * The constructor allocates an index for all owners with a token. `forgetAll()` drops it, and the next token allocates it again.
+   * With millions, each allocation blocks the process noticeably. Default: 10,000.
    */
   maxOwners?: number | undefined;
   /**
