@@ -146,7 +146,7 @@ export const flow = [
     title: 'the service handles 32 requests at a time, the others wait; 2,000 owners',
     good: 'none fails; ≤ 1.5 × the ideal time; ≤ 96 in parallel',
     whyMissed:
-      'the room grows while that seems to bring more tokens a second; in six more runs of this scene alone it ended at 72',
+      'the concurrency limit grows while that seems to bring more tokens a second; in six more runs of this scene alone it ended at 72',
     run: capacity,
   },
   {
