@@ -30,7 +30,7 @@ export const deadTokenScenes: readonly ApiScene[] = [
   },
   {
     name: 'all tokens revoked at once, twice',
-    owners: 200,
+    owners: 100,
     minutes: 30,
     tokenLifeS: 3_600,
     everyMs: 5 * SEC,

@@ -18,7 +18,7 @@ export const routeAndOwnerScenes: readonly ApiScene[] = [
   {
     name: 'one route always 401, a third of the calls',
     owners: 50,
-    minutes: 30,
+    minutes: 20,
     tokenLifeS: 600,
     everyMs: 2 * SEC,
     ...refusedRoute(1 / 3),
@@ -26,7 +26,7 @@ export const routeAndOwnerScenes: readonly ApiScene[] = [
   {
     name: 'one route always 401, a third of the calls, by hand with accept',
     owners: 50,
-    minutes: 30,
+    minutes: 20,
     tokenLifeS: 600,
     everyMs: 2 * SEC,
     style: 'hand',
@@ -44,7 +44,7 @@ export const routeAndOwnerScenes: readonly ApiScene[] = [
   {
     name: 'one route always 401, nine of ten calls, by hand',
     owners: 50,
-    minutes: 30,
+    minutes: 20,
     tokenLifeS: 3_600,
     everyMs: 2 * SEC,
     style: 'hand',
@@ -53,7 +53,7 @@ export const routeAndOwnerScenes: readonly ApiScene[] = [
   {
     name: 'one route always 401, a new token revokes its predecessor',
     owners: 20,
-    minutes: 20,
+    minutes: 5,
     tokenLifeS: 3_600,
     everyMs: 200,
     revokesPrevious: true,
@@ -62,7 +62,7 @@ export const routeAndOwnerScenes: readonly ApiScene[] = [
   {
     name: 'one owner of 50 revoked at the API',
     owners: 50,
-    minutes: 40,
+    minutes: 20,
     tokenLifeS: 600,
     everyMs: 2 * SEC,
     counts: ({ number }) => !isFirst(number),
