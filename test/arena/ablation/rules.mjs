@@ -145,12 +145,6 @@ export const RULES = [
   ),
   rule('before any success pauses stay at a second', BLAME, 'canaries.length > 0 ? capMs :', 'canaries ? capMs :'),
   rule('trust', BLAME, 'if (nowMs < trustedUntilMs) return SUSPECTS_DESPITE_TRUST;', ''),
-  rule(
-    'what fails during trust counts after it',
-    BLAME,
-    'if (suspects.length < enough) return false;',
-    'if (!isFirst || suspects.length < enough) return false;',
-  ),
   rule('only requests from after the newest success are suspect', BLAME, ' && number > blame.newestSuccess;', ';'),
   rule(
     'calls wait a second for an open circuit',
@@ -252,10 +246,10 @@ export function constantsOf(file, source) {
   for (const [text, name, value] of source.matchAll(
     /^(?:export )?const ([A-Z_]+)(?:: \w+)? = ([^;\n]*\d[^;\n]*);$/gm,
   )) {
-    for (const { 0: number, index } of value.matchAll(/(?<![\w.])\d[\d_]*(?:\.\d+)?(?![\w.])/g)) {
+    for (const { 0: number, index } of value.matchAll(/(?<![\w.])\d[\d_]*(?:\.\d+)?(?: \/ \d+)?(?![\w.])/g)) {
       const member = /(\w+): $/.exec(value.slice(0, index))?.[1];
       const times = (factor) => {
-        const other = String(factor * Number(number.replaceAll('_', '')));
+        const other = number.replace(/^[\d_.]+/, (digits) => String(factor * Number(digits.replaceAll('_', ''))));
         const before = text.slice(0, text.indexOf(value)) + value.slice(0, index);
         return { file, from: text, to: `${before}${other}${value.slice(index + number.length)};` };
       };

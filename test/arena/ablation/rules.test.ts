@@ -15,10 +15,14 @@ describe('the source text of a rule', () => {
 });
 
 it('each number of a constant is halved and doubled', () => {
-  const changes = constantsOf('a.ts', 'const A = 1_000;\nconst B = { c: 2, d: A } as const;\nconst E = { f: 0.5 };\n');
+  const changes = constantsOf(
+    'a.ts',
+    'const A = 1_000;\nconst B = { c: 2, d: A } as const;\nconst E = { f: 0.5, g: 1 / 3 };\n',
+  );
   expect(changes.map(({ name, halved, doubled }) => [name, halved.to, doubled.to])).toEqual([
     ['`A`', 'const A = 500;', 'const A = 2000;'],
     ['`B.c`', 'const B = { c: 1, d: A } as const;', 'const B = { c: 4, d: A } as const;'],
-    ['`E.f`', 'const E = { f: 0.25 };', 'const E = { f: 1 };'],
+    ['`E.f`', 'const E = { f: 0.25, g: 1 / 3 };', 'const E = { f: 1, g: 1 / 3 };'],
+    ['`E.g`', 'const E = { f: 0.5, g: 0.5 / 3 };', 'const E = { f: 0.5, g: 2 / 3 };'],
   ]);
 });
