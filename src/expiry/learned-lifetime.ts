@@ -127,7 +127,7 @@ class Learner implements LearnedLifetime {
 
   accepted({ owner, token, ageMs }: TokenAge): void {
     const known = this.#owners.get(owner) ?? { token: '', ageMs, lowered: 0, struckMs: undefined };
-    if (known.token === '') this.#owners.set(owner, known);
+    this.#owners.set(owner, known);
     if (known.token !== token) known.lowered = this.#lowered;
     known.token = token;
     known.ageMs = ageMs;

@@ -70,7 +70,9 @@ describe('the stated lifetime', () => {
     const policy = learnedLifetime();
     const interval = () => 32 / explorersIn(policy, 32).length;
     expect(interval()).toBe(4);
-    live(policy, 'a', 200_000, 400_000);
+    live(policy, 'a', 150_000, 400_000);
+    expect(interval()).toBe(8);
+    live(policy, 'a', 300_000);
     expect(interval()).toBe(8);
     // Not accepted in the second half: it may have been revoked long before.
     live(policy, 'b', 100_000, 400_000);
@@ -144,6 +146,12 @@ describe('the estimate', () => {
     expect(afterReports(252)).toBe(50_000);
   });
 
+  it('is lowered by tokens that end between the half of it and its end', () => {
+    const policy = withOwners();
+    for (const owner of ['a', 'b', 'c']) live(policy, owner, 200_000, 300_000);
+    expect(policy.estimateMs).toBe(200_000);
+  });
+
   it('loses the strike of an owner whose token is accepted in the second half', () => {
     const policy = withOwners();
     live(policy, 'a', 50_000, 60_000);
@@ -159,6 +167,8 @@ describe('the estimate', () => {
     for (const owner of ['d', 'e', 'f']) policy.accepted({ owner, token: `of ${owner}`, ageMs: 5_000 });
     for (const owner of ['a', 'b', 'c']) policy.rejected({ owner, token: `of ${owner}`, ageMs: 20_000 });
     expect(policy.estimateMs).toBe(10_000);
+    for (const owner of ['a', 'b', 'c']) live(policy, owner, 4_000);
+    for (const owner of ['d', 'e', 'f']) policy.accepted({ owner, token: `of ${owner}`, ageMs: 5_000 });
     for (const owner of ['d', 'e', 'f']) policy.rejected({ owner, token: `of ${owner}`, ageMs: 6_000 });
     expect(policy.estimateMs).toBe(10_000);
   });
