@@ -59,17 +59,18 @@ export interface Blame<O> {
   readmittedAtMs: number;
 }
 
-/** A request of an owner. Numbers count requests in the order in which they were sent. */
-interface Sent<O> {
-  readonly owner: O;
-  readonly number: number;
-}
-
 export type BlameEvent<O> =
-  /** `wasRefused`: the owner's last request failed as one of a refused client. */
-  | ({ readonly kind: 'succeeded'; readonly wasRefused: boolean } & Sent<O>)
-  | ({
+  | {
+      readonly kind: 'succeeded';
+      readonly owner: O;
+      /** Requests are numbered in the order in which they were sent. */
+      readonly number: number;
+      /** Whether the owner's last request failed as one of a refused client. */
+      readonly wasRefused: boolean;
+    }
+  | {
       readonly kind: 'failed';
+      readonly owner: O;
       readonly error: OwnerTokenError;
       /** A canary, or the caller's request that an open circuit let through. */
       readonly isTrial: boolean;
@@ -77,7 +78,7 @@ export type BlameEvent<O> =
       readonly ownerFailures: number;
       /** From 0 up to 1, for the length of a pause. */
       readonly jitter: number;
-    } & Sent<O>)
+    }
   /** A trial takes far longer than usual. */
   | { readonly kind: 'slow'; readonly jitter: number }
   /** A trial ended without evidence: it was dropped, or another replica obtained the token. */
@@ -193,12 +194,12 @@ function suspectsToCheck<O>({ canaries, trustedUntilMs }: Blame<O>, nowMs: numbe
 type Failed<O> = Extract<BlameEvent<O>, { kind: 'failed' }>;
 
 function requestFailed<O>(blame: Blame<O>, event: Failed<O>, nowMs: number): boolean {
-  const { error, owner, ownerFailures, number, jitter } = event;
+  const { error, owner, ownerFailures, jitter } = event;
   const { doubt, suspects, canaries } = blame;
   const { scope, isGiven } = OwnerTokenError.escalationOf(error);
   if (scope === 'owner' || doubt?.circuit) return false;
   if (isGiven) return open(blame, error, jitter, nowMs);
-  const isFirst = ownerFailures === 0 && number > blame.newestSuccess;
+  const isFirst = ownerFailures === 0;
   if (doubt) {
     if (isFirst) doubt.failure = error;
     return false;

@@ -174,18 +174,18 @@ function attributedScope<O>({ doubt }: Blame<O>, { error }: FailedEvent<O>): Fai
 }
 
 /**
- * A failure with the circuit's scope does not pause its owner, with two exceptions: that of a caller's trial does, so that the next
- * trial is another owner's; and every failure before the first success does, because nothing else holds back a dead key.
+ * A failure with the circuit's scope does not pause its owner, except that of a caller's trial, so that the next trial is another
+ * owner's.
  */
 function pauseOf<O>(
-  { ranges, canaries, newestSuccess, readmittedAtMs }: Blame<O>,
+  { ranges, newestSuccess, readmittedAtMs }: Blame<O>,
   { error, ownerFailures, isTrial, isNeeded, leftMs, firstNumber, jitter }: FailedEvent<O>,
   scope: FailureScope,
   nowMs: number,
 ): OwnerPause | undefined {
   const concernsOwner = OwnerTokenError.escalationOf(error).scope === 'owner';
   const isShared = scope !== 'owner' || (isTrial && !concernsOwner);
-  if (isShared && canaries.length > 0 && !(isTrial && isNeeded)) return undefined;
+  if (isShared && !(isTrial && isNeeded)) return undefined;
   // Where only some nodes refuse the client, an owner that they have refused gets a token every now and then.
   const isAlone = newestSuccess > firstNumber && nowMs - readmittedAtMs > ranges.owner.capMs;
   return { ...ownerPause({ error, count: ownerFailures + 1, leftMs, isAlone }, ranges, nowMs, jitter), firstNumber };

@@ -17,10 +17,9 @@ export function breakerTransitions(): string[] {
     nowMs += 2_000;
     reduceBlame(blame, event, nowMs);
   };
-  const sent = (owner: string) => ({ owner, number: ++number });
-  const succeed = (owner: string) => step({ kind: 'succeeded', ...sent(owner), wasRefused: false });
+  const succeed = (owner: string) => step({ kind: 'succeeded', owner, number: ++number, wasRefused: false });
   const fail = (owner: string, error = down, isTrial = false) =>
-    step({ kind: 'failed', ...sent(owner), isTrial, error, ownerFailures: 0, jitter: 0 });
+    step({ kind: 'failed', owner, isTrial, error, ownerFailures: 0, jitter: 0 });
   const ask = (owner: string) => step({ kind: 'trialSent', owner });
   const phaseOf = ({ doubt }: Blame<string>) => (doubt ? (doubt.circuit ? 'open' : 'checking') : 'closed');
   const on = (event: string, act: () => void) => {

@@ -258,7 +258,6 @@ export class Lifecycle {
         isRetry: flight.failure !== undefined,
         isTrial: this.scheduler.endTrial(flight),
         tookMs: now.monotonicMs - sent.monotonicMs,
-        number,
         firstNumber: failure?.firstNumber ?? number,
         // The answered one included.
         running: this.scheduler.queue.running,

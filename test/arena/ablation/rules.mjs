@@ -73,18 +73,7 @@ export const RULES = [
   rule('a hang is not retried', REDUCER, ' && tookMs <= SLOW_MS;', ';'),
   rule("an owner's third 429 in a row is its own", REDUCER, 'if (ownerFailures >= OWN_AFTER) return undefined;', ''),
   rule('a failure during an open circuit gets its scope', REDUCER, "(doubt?.circuit?.scope ?? 'owner')", "'owner'"),
-  rule(
-    "a caller's failed trial pauses its owner",
-    REDUCER,
-    'canaries.length > 0 && !(isTrial && isNeeded)',
-    'canaries.length > 0',
-  ),
-  rule(
-    'before any success every failure pauses its owner',
-    REDUCER,
-    'isShared && canaries.length > 0 &&',
-    'isShared &&',
-  ),
+  rule("a caller's failed trial pauses its owner", REDUCER, 'isShared && !(isTrial && isNeeded)', 'isShared'),
   rule(
     'refusals of the client that others do not share pause like a dead key',
     REDUCER,
@@ -145,7 +134,6 @@ export const RULES = [
   ),
   rule('before any success pauses stay at a second', BLAME, 'canaries.length > 0 ? capMs :', 'canaries ? capMs :'),
   rule('trust', BLAME, 'if (nowMs < trustedUntilMs) return SUSPECTS_DESPITE_TRUST;', ''),
-  rule('only requests from after the newest success are suspect', BLAME, ' && number > blame.newestSuccess;', ';'),
   rule(
     'calls wait a second for an open circuit',
     BLAME,
