@@ -10,7 +10,7 @@ import { keeping, registry } from './subjects.ts';
  * A few worlds of each kind, the same ones each time, so that a test that begins to fail is due to a change. `SEED=` plays another;
  * `npm run arena -- --random 300 --seeds 1000` plays many. The third takes as long as ten others: these begin after it.
  */
-const SEEDS = process.env.SEED ? [Number(process.env.SEED)] : Array.from({ length: 5 }, (_, index) => index + 4);
+const SEEDS = process.env.SEED ? [Number(process.env.SEED)] : [4, 5, 6];
 
 describe('random worlds', () => {
   const worlds = SEEDS.map((seed) => ({ seed, scene: randomWorld(seed) }));
