@@ -27,9 +27,9 @@ export function isTooShort(slot: Slot, minValidityMs: number, now: Instant, coun
 }
 
 /**
- * Whether a token that has just arrived lasts. False if it does not, but a newer one may: another replica requested it long ago.
+ * Whether a token that has just arrived lasts. A first one that does not may have been requested long ago, by another replica.
  *
- * @throws OwnerTokenError `invalid_response` if a newer one would not last either.
+ * @throws OwnerTokenError `invalid_response` if a second one does not last either.
  */
 export function lasts(
   slot: Slot,
