@@ -20,7 +20,10 @@ const STORES = {
   'test/bench/flow/results.json': {},
   'test/bench/learned-lifetime/results.json': {},
   'test/bench/live-view/results.json': {},
-  'test/mutation/results.json': { scores: scoresOf },
+  'test/mutation/results.json': {
+    scores: ({ scores }) => scoresOf(scores, 'file'),
+    drawn: ({ drawn }) => scoresOf(drawn, 'folder'),
+  },
   'test/simulation/results.json': {},
 };
 
@@ -82,14 +85,14 @@ function conditionsOf({ command, date, commit, machine, load }) {
   return `Measured ${date}, commit ${commit}, ${machine}, ${busy}: \`${command}\`.`;
 }
 
-/** A row for each file, and one for all. Each file was measured at a commit of its own. */
-function scoresOf({ scores: { run, rows } }) {
+/** A row for each file or folder, and one for all. Each has its own commit. */
+function scoresOf({ run, rows }, what) {
   const sum = (at) => rows.reduce((total, row) => total + row[at], 0);
   const lines = [...rows, ['all', sum(1), sum(2), '']].map(([file, mutants, killed, commit]) => {
     const score = ((100 * killed) / mutants).toFixed(1).replace('100.0', '100');
     return [file === 'all' ? file : `\`${file}\``, en(mutants), en(killed), en(mutants - killed), `${score} %`, commit];
   });
-  const columns = ['file', 'mutants', 'killed', 'survived or not covered', 'score', 'at commit'];
+  const columns = [what, 'mutants', 'killed', 'survived or not covered', 'score', 'at commit'];
   const { date, machine, load, command } = run;
   return `${tableOf(columns, lines)}\n\nLast measured ${date}, ${machine}, load average ${load}: \`${command}\`.`;
 }

@@ -1,6 +1,6 @@
-const inRegistry = ['registry', 'owners/lasting-tokens', 'owners/recent-tokens', 'requests/scheduler'].map(
-  (name) => `registry/${name}`,
-);
+const inRegistry = [
+  ...['registry', 'owners/lasting-tokens', 'owners/recent-tokens', 'requests/scheduler', 'requests/failed-calls'],
+].map((name) => `registry/${name}`);
 const inGuarantees = [
   ...['single-flight', 'hangs-and-cancellation', 'request-signals', 'rejected-tokens', 'api-outages', 'mixed-answers'],
   ...['async-context', 'time', 'registry-life-cycle', 'long-queues'],
@@ -23,8 +23,27 @@ export const MUTATED = {
   'failures/reducer': ['failures/reducer'],
   'failures/refusals': ['failures/refusals'],
   'failures/rejections': ['failures/rejections'],
-  'expiry/lifetime': ['expiry/lifetime'],
+  'expiry/lifetime': ['expiry/lifetime', 'expiry/exp-bound'],
   'expiry/learned-lifetime': ['expiry/learned-lifetime'],
   'expiry/jwt-times': ['expiry/jwt-times'],
   'expiry/policies': ['expiry/policies', 'expiry/exp-bound', 'guarantees/token-lifetimes'],
+  'endpoint/classify-failure': ['endpoint/classify-failure', 'endpoint/token-endpoint'],
+  'calling/redirect-hops': ['calling/redirect-hops', 'calling/owner-fetch'],
+  'redis/sealing': ['redis/sealing', 'redis/stored-token'],
+  'redis/stored-token': ['redis/stored-token', 'redis/shared-tokens'],
+  'redis/known-tokens': ['redis/known-tokens', 'redis/shared-tokens'],
+};
+
+/** Of all other files of these folders, one mutant in so many is drawn by seed. All tests below `test` that find one count. */
+export const DRAWN = {
+  seed: 1,
+  oneIn: 16,
+  folders: ['failures', 'registry', 'endpoint', 'calling', 'expiry', 'redis'],
+  tests: [
+    '{failures,registry,endpoint,calling,expiry}/**/*',
+    'redis/!(ports|record-scripts)',
+    'guarantees/{async-context,bounded-tables,echoed-secrets,endpoint-*,failure-scopes,hangs-and-cancellation,http-answers}',
+    'guarantees/{mixed-answers,odd-answers,owner-isolation,refresh-ahead,registry-life-cycle,rejected-tokens,request-signals}',
+    'guarantees/{single-flight,stored-values,strange-sources,throwing-hooks,time,token-lifetimes}',
+  ],
 };

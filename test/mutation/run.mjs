@@ -1,49 +1,63 @@
 /**
- * Mutation testing of what decides, a file at a time. Stores the score of each as soon as it is known, and renews
- * docs/internals/mutation.md.
+ * Mutation testing of what decides, a file at a time, and of mutants drawn from what is beside it. Stores each score as soon as
+ * it is known, and renews docs/internals/mutation.md.
  *
- *   npm run mutation                                       every file: takes hours
+ *   npm run mutation                                          everything: takes hours
  *   npm run mutation -- failures/blame failures/limiter       these files; the scores of the others stay
+ *   npm run mutation -- drawn                                 the drawn mutants alone
  */
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { storeFigures } from '../bench/stored.mjs';
-import { MUTATED } from './mutated.mjs';
+import { DRAWN, MUTATED } from './mutated.mjs';
 
 const STORE = 'test/mutation/results.json';
 const LEAST_PERCENT = 98;
+const NAMES = [...Object.keys(MUTATED), 'drawn'];
 
 const here = (path) => new URL(path, import.meta.url);
 const readJson = (url) => JSON.parse(readFileSync(url, 'utf8'));
 
-/** How many mutants of a file there are, and how many were noticed. */
-function scoreOf(file) {
+/** The mutants of a file that count, by its path, or those that were drawn of all. */
+function mutantsOf(name) {
   const stryker = fileURLToPath(here('node_modules/@stryker-mutator/core/bin/stryker.js'));
   const config = fileURLToPath(here('stryker.config.mjs'));
-  const env = { ...process.env, MUTATED_FILE: file };
+  const env = { ...process.env, MUTATED_FILE: name === 'drawn' ? '' : name };
   const { status } = spawnSync(process.execPath, [stryker, 'run', config], { stdio: 'inherit', env });
-  if (status !== 0) throw new Error(`Stryker failed for ${file}`);
-  const mutants = Object.values(readJson(here('../../reports/mutation.json')).files).flatMap((each) => each.mutants);
-  const valid = mutants.filter(({ status }) => !['Ignored', 'CompileError', 'RuntimeError'].includes(status));
-  return [valid.length, valid.filter(({ status }) => ['Killed', 'Timeout'].includes(status)).length];
+  if (status !== 0) throw new Error(`Stryker failed for ${name}`);
+  const { files } = readJson(here('../../reports/mutation.json'));
+  return Object.entries(files).flatMap(([path, { mutants }]) =>
+    mutants
+      .filter(({ status }) => !['Ignored', 'CompileError', 'RuntimeError'].includes(status))
+      .map(({ status }) => ({ path, isKilled: ['Killed', 'Timeout'].includes(status) })),
+  );
 }
 
-const rowsNow = () => readJson(here('results.json')).figures.scores.rows;
+const commit = () => execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
+const rowOf = (name, mutants) => [name, mutants.length, mutants.filter(({ isKilled }) => isKilled).length, commit()];
+const scores = () => readJson(here('results.json')).figures.scores.rows;
 
-function store(row) {
-  const others = rowsNow().filter(([file]) => file !== row[0] && Object.hasOwn(MUTATED, file));
-  const rows = [...others, row].sort(([a], [b]) => (a < b ? -1 : 1));
+function store(name, mutants) {
+  if (name === 'drawn') {
+    const rows = DRAWN.folders.map((folder) =>
+      rowOf(
+        folder,
+        mutants.filter(({ path }) => path.startsWith(`src/${folder}/`)),
+      ),
+    );
+    storeFigures(STORE, 'npm run mutation -- drawn', { drawn: { rows } });
+    return;
+  }
+  const others = scores().filter(([file]) => file !== name && Object.hasOwn(MUTATED, file));
+  const rows = [...others, rowOf(name, mutants)].sort(([a], [b]) => (a < b ? -1 : 1));
   storeFigures(STORE, 'npm run mutation', { scores: { rows } });
 }
 
 const named = process.argv.slice(2);
-for (const file of named.length > 0 ? named : Object.keys(MUTATED)) {
-  if (!Object.hasOwn(MUTATED, file)) throw new Error(`${file} is not in mutated.mjs`);
-  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
-  store([file, ...scoreOf(file), commit]);
-}
+for (const name of named) if (!NAMES.includes(name)) throw new Error(`${name} is not in mutated.mjs`);
+for (const name of named.length > 0 ? named : NAMES) store(name, mutantsOf(name));
 
-const sum = (at) => rowsNow().reduce((total, row) => total + row[at], 0);
+const sum = (at) => scores().reduce((total, row) => total + row[at], 0);
 if ((100 * sum(2)) / sum(1) < LEAST_PERCENT) process.exitCode = 1;

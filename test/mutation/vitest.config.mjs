@@ -1,7 +1,8 @@
 import { defineConfig } from 'vitest/config';
-import { MUTATED } from './mutated.mjs';
+import { DRAWN, MUTATED } from './mutated.mjs';
 
-const include = MUTATED[process.env.MUTATED_FILE].map((name) => `test/${name}.test.ts`);
+const { MUTATED_FILE } = process.env;
+const include = (MUTATED_FILE ? MUTATED[MUTATED_FILE] : DRAWN.tests).map((name) => `test/${name}.test.ts`);
 
 /** As listed: the first test that fails ends the run of a mutant. */
 class InOrder {
@@ -15,12 +16,14 @@ class InOrder {
   }
 }
 
-/** The tests of the file that `run.mjs` names. A mutant that makes one of them wait for ever is noticed once that times out. */
+/** The tests of the file that `run.mjs` names, or of drawn mutants. A mutant that makes one of them wait for ever is noticed once that times out. */
 export default defineConfig({
   test: {
     include,
     restoreMocks: true,
-    testTimeout: 5_000,
+    unstubEnvs: true,
+    setupFiles: ['test/helpers/own-fetch.ts'],
+    testTimeout: MUTATED_FILE ? 5_000 : 60_000,
     pool: 'threads',
     isolate: false,
     sequence: { sequencer: InOrder },
