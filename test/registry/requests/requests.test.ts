@@ -2,7 +2,7 @@
 
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
-import { OwnerTokenError, type RequestMessage } from '../../../src/index.ts';
+import { OwnerTokenError, OwnerTokenRegistry, type RequestMessage } from '../../../src/index.ts';
 import { shortNames } from '../../helpers/log-lines.ts';
 import { asTimePasses, type ManualClock, settle } from '../../helpers/manual-clock.ts';
 import { answering, errorOf, isSettled, issueAfter, keys, scripted, shut } from '../../helpers/registries.ts';
@@ -344,4 +344,15 @@ it('a service is slow before ten tokens too, but nobody can say how many times a
   const { registry, clock } = scene;
   await issueAfter(6_000, 5, scene);
   expect(registry.stats().slowService).toEqual({ sinceMs: clock.now() - 24_000, latencyMs: 6_000 });
+});
+
+it('a source without forget and close is asked for neither', async () => {
+  const warnings: string[] = [];
+  const logger = { debug() {}, info() {}, warn: (_fields: object, message: string) => void warnings.push(message) };
+  const source = { requestToken: async () => ({ token: 'a-token', response: { expires_in: 100 } }) };
+  const registry = new OwnerTokenRegistry({ source, logger });
+  await registry.getToken('a');
+  registry.forget('a');
+  await registry.close();
+  expect(warnings).toEqual([]);
 });

@@ -13,13 +13,14 @@ const down = () => new OwnerTokenError('endpoint_unavailable', 'down', { status:
 it('a queued refresh is started in the order of a call once a caller joins it', async () => {
   const { registry, clock, source } = answering({ concurrency: 1 });
   await registry.getToken('due');
-  clock.advance(85_000);
+  clock.advance(94_500);
   source.script(undefined);
   const first = registry.getToken('first');
   await settle();
   void registry.getToken('due'); // Served; its refresh is queued.
+  clock.advance(499);
   const newcomer = registry.getToken('new');
-  clock.advance(20_000); // Its token has ended.
+  clock.advance(1); // Its token has ended.
   const joined = registry.getToken('due');
   source.call(-1).succeed();
   await first;
@@ -243,6 +244,20 @@ describe('an open circuit', () => {
     await settle();
     expect([source.countFor('held'), registry.stats().pauses.owners]).toEqual([2, 0]);
     await registry.close();
+  });
+
+  it('needs ten failing owners once the only one that had a token was forgotten', async () => {
+    const { registry, source } = answering();
+    await registry.getToken('forgotten');
+    registry.forget('forgotten');
+    source.script((call) => call.fail(down()));
+    const isClosedAfter = async (key: string) => {
+      await errorOf(registry.getToken(key));
+      return registry.stats().pauses.endpoint === undefined;
+    };
+    const isClosed: boolean[] = [];
+    for (const key of keys(10)) isClosed.push(await isClosedAfter(key));
+    expect(isClosed).toEqual([...Array(9).fill(true), false]);
   });
 
   it('is not tried with an owner that was forgotten, or is busy', async () => {
