@@ -23,7 +23,7 @@ const ADVICE: Partial<Readonly<Record<OwnerTokenErrorCode, Advice>>> = {
   },
   client_refused: {
     fault: 'The client id or secret of this application',
-    todo: 'Fix the credentials. Requests resume by themselves after the next attempt that succeeds; a restart of the process makes one at once',
+    todo: 'Fix the credentials. Requests resume by themselves after the next attempt that succeeds; resume() allows one at once',
     runbook: 'ownertokenclientrefused',
   },
   rate_limited: {
@@ -33,7 +33,7 @@ const ADVICE: Partial<Readonly<Record<OwnerTokenErrorCode, Advice>>> = {
   },
   endpoint_unavailable: {
     fault: SERVICE,
-    todo: 'Wait: requests resume by themselves, and cached tokens serve until they end. If it lasts, tell the operator of the service',
+    todo: 'Wait: requests resume by themselves, and cached tokens are served until they expire. If it lasts, tell the operator of the service',
     runbook: 'ownertokenendpointunavailable',
   },
   invalid_response: {
