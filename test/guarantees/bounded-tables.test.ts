@@ -120,7 +120,7 @@ describe('H4', () => {
     expect(error.owner).toBe(registry.fingerprint('one-too-many'));
     // Those who join an owner that waits already take no place.
     const joined = owners.map((key) => registry.getToken(key));
-    expect(registry.stats()).toMatchObject({ queued: 3 });
+    expect(registry.stats()).toMatchObject({ queued: 3, queueFull: 1 });
     service.always(token());
     for (const call of service.calls.slice(0, 2)) call.answer(token());
     await Promise.all([...taken, ...joined]);
