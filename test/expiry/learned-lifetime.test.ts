@@ -150,6 +150,8 @@ describe('the estimate', () => {
     const policy = withOwners();
     for (const owner of ['a', 'b', 'c']) live(policy, owner, 200_000, 300_000);
     expect(policy.estimateMs).toBe(200_000);
+    for (const owner of ['a', 'b', 'c']) live(policy, owner, 120_000, 150_000);
+    expect(policy.estimateMs).toBe(120_000);
   });
 
   it('loses the strike of an owner whose token is accepted in the second half', () => {
@@ -245,5 +247,6 @@ it.each([
 
 it('learnedLifetime takes a guess outside its bounds as the nearer bound', () => {
   expect(learnedLifetime({ minMs: HOUR_MS }).estimateMs).toBe(HOUR_MS);
+  expect(learnedLifetime({ minMs: 1_000, maxMs: 3_650 * DAY_MS, guessMs: 1_000 }).estimateMs).toBe(1_000);
   expect(learnedLifetime({ maxMs: MINUTE_MS }).estimateMs).toBe(MINUTE_MS);
 });
