@@ -1,6 +1,10 @@
 const inRegistry = [
-  ...['registry', 'owners/lasting-tokens', 'owners/recent-tokens', 'requests/scheduler', 'requests/failed-calls'],
-].map((name) => `registry/${name}`);
+  'registry/registry',
+  'registry/owners/lasting-tokens',
+  'registry/owners/recent-tokens',
+  'registry/requests/scheduler',
+  'registry/requests/failed-calls',
+];
 const inGuarantees = [
   ...['single-flight', 'hangs-and-cancellation', 'request-signals', 'rejected-tokens', 'api-outages', 'mixed-answers'],
   ...['async-context', 'time', 'registry-life-cycle', 'long-queues'],

@@ -102,7 +102,6 @@ export interface ApiCall {
   readonly number: number;
   readonly route: string;
   readonly atMs: number;
-  /** Undefined if the service has not issued what the call presents. */
   readonly token: Token;
 }
 
