@@ -181,6 +181,19 @@ it('an owner whose tokens the API rejects counts until a call is accepted, also 
   expect([registry.stats().pauses, registry.owners({ state: 'working' }).length]).toEqual([{ owners: 0 }, 1]);
 });
 
+it('an owner whose trial of an open circuit failed fails since that trial: what began before is the circuit’s', async () => {
+  const { registry, clock, source } = scripted();
+  const down = { failureScope: 'endpoint', retryAfterMs: 2_000 } as const;
+  source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down', down)));
+  await errorOf(registry.getToken('key-1'));
+  clock.advance(2_000);
+  await errorOf(registry.getToken('key-2'));
+  const failedAtMs = clock.now();
+  expect(registry.owners({ state: 'failing' })).toMatchObject([
+    { failure: { code: 'endpoint_unavailable', failures: 1, sinceMs: failedAtMs, failedAtMs } },
+  ]);
+});
+
 it('the list of owners takes time in proportion to its length: no other owner is fingerprinted', async () => {
   let named = 0;
   const ownerLabel = (accessKey: string) => `label ${++named} of ${accessKey.length}`;
