@@ -96,7 +96,7 @@ const SUSPECTS_TO_CHECK = 3;
 const SUSPECTS_BEFORE_ANY_SUCCESS = 10;
 const CANARIES_TO_ASK = 2;
 /** More than a check needs, because some may be busy, forgotten or evicted. */
-const CANARIES_KEPT = 16;
+const MAX_CANARIES = 16;
 /** So soon after the service has worked it takes more suspects: in a partial outage a check would delay calls that it serves. */
 const TRUST_MS = 5_000;
 const SUSPECTS_DESPITE_TRUST = 30;
@@ -179,7 +179,7 @@ function succeeded<O>(blame: Blame<O>, { owner, number, wasRefused }: Succeeded<
   if (doubt) trust(blame, nowMs);
   const at = canaries.indexOf(owner);
   if (at >= 0) canaries.splice(at, 1);
-  else if (canaries.length === CANARIES_KEPT) canaries.pop();
+  else if (canaries.length === MAX_CANARIES) canaries.pop();
   canaries.unshift(owner);
   blame.newestSuccess = Math.max(blame.newestSuccess, number);
   if (wasRefused) blame.readmittedAtMs = nowMs;

@@ -61,7 +61,8 @@ const ANSWERS_PER_RAISE = 2;
 const TOO_SLOW = 1.5;
 /** For so long it does not rise after it was too high. */
 const RAISES_AFTER_MS = 5_000;
-const LATENCIES_AVERAGED = 20;
+/** A moving average follows about so many of the latest latencies. */
+export const LATENCIES_AVERAGED = 20;
 
 const BUSY_SHARE = 0.18;
 /** The share covers about a second of answers, but at least this many. */

@@ -11,7 +11,14 @@
 
 import { type FailureScope, OwnerTokenError } from '../errors/owner-token-error.ts';
 import { type Blame, type BlameEvent, initialBlame, reduceBlame } from './blame.ts';
-import { initialLimiter, type Limiter, limiterFailed, limiterIssued, limiterSent } from './limiter.ts';
+import {
+  initialLimiter,
+  LATENCIES_AVERAGED,
+  type Limiter,
+  limiterFailed,
+  limiterIssued,
+  limiterSent,
+} from './limiter.ts';
 import { type OwnerPause, ownerPause, type PauseRanges, TRANSIENT_BASE_MS } from './pauses.ts';
 import { initialSlowService, noteLatency, type SlowService } from './slow-service.ts';
 
@@ -87,7 +94,6 @@ const ASK_CANARY: Step = Object.freeze({ askCanary: true });
 /** A request that fails later than this is not retried; one that still runs after it may count as slow. */
 const SLOW_MS = 1_000;
 const SLOW_LATENCIES = 4;
-const LATENCIES_AVERAGED = 20;
 const TOKENS_PER_RETRY = 10;
 const MOST_SAVED_TOKENS = 100;
 
