@@ -161,6 +161,11 @@ describe('the issued token', () => {
     }
   });
 
+  it.each([300, 401, 500])('does not come with a status of %d', async (status) => {
+    answer(status, { access_token: 'abc' });
+    expect(await errorOf(endpoint().requestToken('key'))).toMatchObject({ status });
+  });
+
   it('is what parseResponse makes of the body, and no more', async () => {
     answer(200, { data: [{ jwt: 'abc' }] });
     const parseResponse = (body: unknown) => {
@@ -227,19 +232,22 @@ describe('a user function that fails', () => {
     expect(await errorOf(endpoint({ parseResponse }).requestToken('key'))).toBe(own);
   });
 
-  it.each<[string, () => unknown, string]>([
-    ['throws', boom, 'threw'],
-    ['rejects', async () => boom(), 'threw'],
+  it.each<[string, () => unknown, string, string?]>([
+    ['throws', boom, 'threw', 'RangeError'],
+    ['rejects', async () => boom(), 'threw', 'RangeError'],
     ['gives nothing', () => undefined, 'did not return a string'],
     ['gives an empty string', async () => '', 'returned an empty string (is its environment variable set?)'],
     ['gives no string', () => ({ secret: 'x' }), 'did not return a string'],
   ])(
     'is source_failed about the client, and nothing is sent, if clientSecret %s',
-    async (_what, clientSecret, problem) => {
-      const made = endpoint({ clientSecret: clientSecret as () => string });
+    async (_what, clientSecret, problem, cause) => {
+      const clock = new ManualClock();
+      const made = endpoint({ clock, clientSecret: clientSecret as () => string });
       for (const call of [made.requestToken('key'), made.identity()]) {
         const error = await errorOf(call);
-        expect(error).toMatchObject({ code: 'source_failed', message: `clientSecret() ${problem}` });
+        const message = `clientSecret() ${problem}`;
+        expect(error).toMatchObject({ code: 'source_failed', message, failedAtMs: clock.now() });
+        expect((error.cause as Error | undefined)?.name).toBe(cause);
         expect(OwnerTokenError.escalationOf(error)).toEqual({ scope: 'client', isGiven: false });
       }
     },

@@ -253,6 +253,14 @@ describe('a thrown value', () => {
     expect(readForeignError(thrown, NOW_MS)).toBeUndefined();
   });
 
+  it.each([
+    ['of 64 KB is read as JSON', 65_536, 'invalid_grant'],
+    ['longer than that is not', 65_537, undefined],
+  ])('with a body as text %s', (_what, length, oauthError) => {
+    const body = JSON.stringify({ error: 'invalid_grant' }).padEnd(length);
+    expect(readForeignError({ status: 400, body }, NOW_MS)).toMatchObject({ oauthError });
+  });
+
   it('with endless causes is not read for ever', () => {
     const ring: Record<string, unknown> = { status: 429 };
     ring.cause = ring;

@@ -126,6 +126,8 @@ describe('H4', () => {
     await Promise.all([...taken, ...joined]);
     expect(service.calls.map((call) => call.accessKey)).toEqual(owners);
     expect(registry.stats()).toMatchObject({ inFlight: 0, queued: 0, waiting: 0 });
+    // The one that was refused begins anew.
+    expect((await registry.getToken('one-too-many')).value).toBeDefined();
     await registry.close();
   });
 

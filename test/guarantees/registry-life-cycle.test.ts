@@ -47,7 +47,7 @@ describe('K1', () => {
 
   it('close is idempotent, and what comes after is refused or empty, never broken', async () => {
     const source = ScriptedSource.answering();
-    const { registry } = scripted({}, source);
+    const { registry, clock } = scripted({}, source);
     const held = await registry.getToken('key-1');
     const closed = registry.close();
     expect(registry.close()).toBe(closed);
@@ -55,7 +55,8 @@ describe('K1', () => {
     expect(registry[Symbol.asyncDispose]()).toBe(closed);
     await closed;
     expect(source.closed).toBe(1);
-    expect(await errorOf(registry.getToken('key-1'))).toMatchObject({ code: 'closed', retryable: false });
+    const closing = { code: 'closed', retryable: false, owner: registry.fingerprint('key-1'), failedAtMs: clock.now() };
+    expect(await errorOf(registry.getToken('key-1'))).toMatchObject(closing);
     expect(await errorOf(registry.getToken(''))).toMatchObject({ code: 'invalid_access_key' });
     expect(await errorOf(registry.warmUp(['key-1']))).toMatchObject({ code: 'closed' });
     await expect(

@@ -47,7 +47,7 @@ export const DRAWN = {
     '{failures,registry,endpoint,calling,expiry}/**/*',
     'redis/!(ports|record-scripts)',
     'guarantees/{async-context,bounded-tables,echoed-secrets,endpoint-*,failure-scopes,hangs-and-cancellation,http-answers}',
-    'guarantees/{mixed-answers,odd-answers,owner-isolation,refresh-ahead,registry-life-cycle,rejected-tokens,request-signals}',
+    'guarantees/{long-queues,mixed-answers,odd-answers,owner-isolation,refresh-ahead,registry-life-cycle,rejected-tokens,request-signals}',
     'guarantees/{single-flight,stored-values,strange-sources,throwing-hooks,time,token-lifetimes}',
   ],
 };

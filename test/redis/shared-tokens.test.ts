@@ -358,14 +358,34 @@ describe('when tokens are rejected', () => {
     const fleet = new ModelFleet();
     const [rejects, hears] = replicas(fleet, 2) as [ModelReplica, ModelReplica];
     const owners = ['first', ...Array.from({ length: 10_500 }, (_, index) => `owner-${index}`)];
-    for (const owner of owners) await hears.registry.getToken(owner);
-    for (const owner of ['owner-10499', 'owner-600']) {
+    for (const owner of owners.slice(0, 10_000)) await hears.registry.getToken(owner);
+    // Used again, so that others are evicted before it.
+    await hears.registry.getToken('owner-0');
+    for (const owner of owners.slice(10_000)) await hears.registry.getToken(owner);
+    for (const owner of ['owner-10499', 'owner-600', 'owner-0']) {
       rejects.registry.reject(owner, await rejects.registry.getToken(owner));
       await rejects.registry.getToken(owner);
       await settle();
       expect(hears.registry.peek(owner)).toBeUndefined();
     }
-    expect(hears.registry.peek('owner-599')).toBeDefined();
+    expect(hears.registry.peek('owner-601')).toBeDefined();
+  });
+
+  it('a late rejection of an older token rejects no newer one', async () => {
+    const fleet = new ModelFleet();
+    const [{ registry }] = (await holding(fleet, 1)) as [ModelReplica];
+    const [name, fields] = [...fleet.model.keys].find(([, record]) => record.has('v')) ?? ['', new Map()];
+    const names = new Names('otr', namingKeyFrom(SEALING_KEY));
+    const reject = (generation: number) => {
+      const proof = names.proofOf('rejected', name, generation);
+      fleet.model.tell('otr:4:wake', `${name} rejected ${generation} ${proof}`);
+    };
+    reject(Number(fields.get('g')) - 1);
+    await settle();
+    expect(registry.peek(KEY)).toBeDefined();
+    reject(Number(fields.get('g')));
+    await settle();
+    expect(registry.peek(KEY)).toBeUndefined();
   });
 
   it('a forged message on the channel rejects no token', async () => {
@@ -999,6 +1019,7 @@ describe('invalid options', () => {
     ['an empty buffer', { sealingKeys: [new Uint8Array(32)] }, 'sealingKeys'],
     ['a key as text', { sealingKeys: ['canary-canary-canary-canary-cana'] }, 'sealingKeys'],
     ['a naming key of text', { namingKey: 'canary' }, 'namingKey'],
+    ['a rate as text', { requestsPerSecond: '5' }, 'requestsPerSecond'],
     ['a client in place of a port', { redis: { evalSha: () => {} } }, 'redis'],
     ['a port with a flag for a method', { redis: { run: async () => [], isReady: true as never } }, 'redis'],
     ['a source without identity', { source: { requestToken: () => {} } }, 'identity()'],

@@ -467,6 +467,22 @@ it("stats that a logger reads before an opening circuit's pause is reported are 
   }
 });
 
+it('a rejection elsewhere concerns the held token alone', async () => {
+  const source = ScriptedSource.answering();
+  let news: SourceNews | undefined;
+  const listen = (given: SourceNews) => {
+    news = given;
+  };
+  const { registry } = scripted({}, Object.assign(source, { listen }));
+  const { value } = await registry.getToken('a');
+  news?.rejected('a', (token) => token !== value);
+  news?.rejected('unknown', () => true);
+  expect(registry.peek('a')?.value).toBe(value);
+  news?.rejected('a', (token) => token === value);
+  expect(registry.peek('a')).toBeUndefined();
+  await registry.close();
+});
+
 it('an owner whose tokens are rejected still counts after another replica has ended its pause', async () => {
   const source = ScriptedSource.answering(100);
   let news: SourceNews | undefined;
