@@ -37,6 +37,8 @@ export class CircuitWatch {
   readonly #inFlight = new Set<Mark>();
   /** Requests in flight that certainly are trials, and when each was first sent. */
   readonly #trials = new Map<Mark, number>();
+  /** Trials in flight when another request succeeded, so that they may no longer be any. */
+  readonly #formerTrials = new Map<Mark, number>();
   /** The trial that ended last. One that is sent for its owner at that moment repeats it. */
   #lastTrial = { owner: -1, sentMs: 0, endedMs: 0 };
   /** Owners that may have failed since the last certain success. */
@@ -148,7 +150,8 @@ export class CircuitWatch {
     const { owner } = mark;
     this.#answers++;
     this.#over(mark);
-    // A success closes the circuit, so its other trials no longer count.
+    // A success closes the circuit, so its other trials no longer count, unless the token had ended when it arrived.
+    for (const [trial, sentMs] of this.#trials) this.#formerTrials.set(trial, sentMs);
     this.#trials.clear();
     this.#granted.push(mark);
     this.#mayHaveWorked = true;
@@ -285,7 +288,8 @@ export class CircuitWatch {
   #over(mark: Mark): boolean {
     this.#endSlowTrials();
     this.#inFlight.delete(mark);
-    const sentMs = this.#trials.get(mark);
+    const sentMs = this.#trials.get(mark) ?? this.#formerTrials.get(mark);
+    this.#formerTrials.delete(mark);
     if (sentMs === undefined) return false;
     this.#lastTrial = { owner: mark.owner, sentMs, endedMs: this.#world.clock.monotonicMs };
     return this.#trials.delete(mark);

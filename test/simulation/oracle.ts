@@ -362,7 +362,7 @@ export class Oracle {
     const waitedMs = clock.monotonicMs - sinceMs - excused - (this.#requests.busyMs(owner) - busyMs);
     const { maxQueueMs, requestsPerSecond } = this.options;
     const hasToken = call.livesUntilMs > clock.timelineMs && call.generation === this.generationOf(owner);
-    const isPaced = requestsPerSecond !== undefined && !this.closed;
+    const isPaced = requestsPerSecond !== undefined && !this.closed && !this.#requests.wasFullSince(sinceMs);
     const mostMs = hasToken && isPaced ? Math.min(maxQueueMs, LONGEST_WAIT_WITH_TOKEN_MS) : maxQueueMs;
     if (waitedMs > mostMs + LONGEST_REST_MS + 2) this.#broken(`a call waited ${waitedMs} ms for its turn`);
   }

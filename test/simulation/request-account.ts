@@ -29,6 +29,8 @@ export class RequestAccount {
   readonly #busyMs: number[];
   readonly #busySinceMs: number[];
   #inFlight = 0;
+  /** When as many requests as the concurrency allows were in flight for the last time. */
+  #lastFullMs = Number.NEGATIVE_INFINITY;
   #firstSentMs: number | undefined;
   readonly #current = new Set<Mark>();
   /** By owner: the calls that waited for its last request when it failed, and how many tokens had been issued by then. */
@@ -73,6 +75,11 @@ export class RequestAccount {
     const now = this.#world.clock.monotonicMs;
     const current = this.#inFlightOf[owner] === 0 ? 0 : now - (this.#busySinceMs[owner] as number);
     return (this.#busyMs[owner] as number) + current;
+  }
+
+  /** Whether a request may have waited for the concurrency since then, and not for the rate. */
+  wasFullSince(sinceMs: number): boolean {
+    return this.#inFlight >= this.#options.concurrency || this.#lastFullMs >= sinceMs;
   }
 
   /** Whether no request of an earlier generation can be in flight. */
@@ -124,6 +131,7 @@ export class RequestAccount {
   ended(owner: number, mark: Mark): void {
     this.#busyMs[owner] = this.busyMs(owner);
     this.#busySinceMs[owner] = this.#world.clock.monotonicMs;
+    if (this.#inFlight >= this.#options.concurrency) this.#lastFullMs = this.#world.clock.monotonicMs;
     this.#inFlight--;
     this.#current.delete(mark);
     this.#inFlightOf[owner] = (this.#inFlightOf[owner] as number) - 1;
