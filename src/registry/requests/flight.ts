@@ -63,8 +63,6 @@ export class Flight extends QueueEntry {
   isRepeated = false;
   /** `requests.ts`: whether all callers so far are warm-ups. */
   isWarmUp = false;
-  /** `lifecycle.ts`: ends its wait in the queue; undefined during the first one. */
-  endWait: ((refused: OwnerTokenError | undefined) => void) | undefined = undefined;
   /** `recent-tokens.ts`: another owner's token that the first answer brought. */
   othersToken: Remembered | undefined = undefined;
   /** `lifecycle.ts`: the call of the source, once it was sent. */

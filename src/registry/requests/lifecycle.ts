@@ -60,30 +60,26 @@ export class Lifecycle {
     this.#time = settings.time;
     this.#owners = owners;
     this.#diagnostics = diagnostics;
-    this.scheduler = new Scheduler(settings, owners, diagnostics, (flight, refused) => this.#waited(flight, refused));
+    this.scheduler = new Scheduler(settings, owners, diagnostics, (flight, refused) => {
+      void flight.context.runInAsyncScope(this.#run, this, flight, refused);
+    });
     const isRateLimited = ({ monotonicMs }: Instant) => this.scheduler.health.limiter.nextStartMs > monotonicMs;
     this.waiters = new Waiters(settings.time, isRateLimited, (flight) => this.dropIfUseless(flight));
     this.recentTokens = new RecentTokens(diagnostics);
   }
 
-  /** A wait in the queue has ended; the first one begins the life. */
-  #waited(flight: Flight, refused: OwnerTokenError | undefined): void {
-    if (flight.endWait) flight.endWait(refused);
-    else void flight.context.runInAsyncScope(this.#run, this, flight, refused);
-  }
-
   /**
-   * The life of a request after its first wait in the queue: it calls the source, and stores the token, joins the queue again or
-   * fails. It runs in the async context of the call that began it.
+   * What a request does once it has left the queue: it calls the source, and stores the token, joins the queue again or fails. It runs
+   * in the async context of the call that began it.
    *
    * @param refused the error, if the queue or a circuit has refused the request.
    */
   async #run(flight: Flight, refused: OwnerTokenError | undefined): Promise<void> {
-    // The code that ended the wait goes on first.
+    // The code that took it out of the queue goes on first.
     await SETTLED;
-    while (!refused) {
-      // All callers may have left, or the registry may have closed.
-      if (flight.hasEnded) return;
+    if (refused) return this.#refused(flight, refused);
+    // All callers may have left, or the registry may have closed.
+    while (!flight.hasEnded) {
       const call = this.#newCall(flight);
       let error: OwnerTokenError;
       try {
@@ -98,46 +94,34 @@ export class Lifecycle {
       } finally {
         call.stopLimit?.();
       }
-      if (!flight.isRepeated && this.#mustRepeat(flight, call, error)) {
-        flight.isRepeated = true;
-        refused = await this.#repeat(flight);
-        continue;
+      if (flight.isRepeated || !this.#mustRepeat(flight, call, error)) {
+        const retryDelayMs = this.#failed(flight, call, error);
+        if (retryDelayMs === undefined) return;
+        flight.failure = error;
+        return this.#queueAgain(flight, retryDelayMs);
       }
-      const retryDelayMs = this.#failed(flight, call, error);
-      if (retryDelayMs === undefined) return;
-      flight.failure = error;
-      refused = await this.#queueAgain(flight, retryDelayMs);
+      flight.isRepeated = true;
+      if (!this.#repeatsAtOnce(flight)) return this.#queueAgain(flight, 0);
     }
-    this.end(flight);
-    this.#fail(flight, refused, refusedBy(refused), this.#time.now());
-    this.scheduler.startNext();
   }
 
-  /** Sends the request again at once, or queues it if it is no trial and the rate limit makes it wait. */
-  #repeat(flight: Flight): Promise<OwnerTokenError | undefined> | undefined {
+  /** Whether the request is sent again at once: it is a trial, or the rate limit does not make it wait. */
+  #repeatsAtOnce(flight: Flight): boolean {
     const now = this.#time.now();
     const mustWait = now.monotonicMs < this.scheduler.health.limiter.nextStartMs && !this.scheduler.isTrial(flight);
-    if (this.scheduler.isClosed || mustWait) return this.#queueAgain(flight, 0);
+    if (this.scheduler.isClosed || mustWait) return false;
     this.scheduler.step({ kind: 'sent' }, now);
-    return undefined;
+    return true;
   }
 
-  /**
-   * Queues the request again; ends it instead if the registry was closed while its outcome was reported.
-   *
-   * @returns what resolves once it may be sent, or with the error that refuses it; never, if it is dropped before.
-   */
-  #queueAgain(flight: Flight, delayMs: number): Promise<OwnerTokenError | undefined> | undefined {
+  /** Queues the request again; ends it instead if the registry was closed while its outcome was reported. */
+  #queueAgain(flight: Flight, delayMs: number): void {
     if (this.scheduler.isClosed) return void this.end(flight);
     const now = this.#time.now();
-    const waited = new Promise<OwnerTokenError | undefined>((resolve) => {
-      flight.endWait = resolve;
-    });
     flight.call = undefined;
     this.scheduler.enqueueAfter(flight, delayMs);
     this.waiters.limitPatience(flight, now);
     this.scheduler.startNext(now);
-    return waited;
   }
 
   #newCall(flight: Flight): SourceCall {
@@ -297,6 +281,12 @@ export class Lifecycle {
     this.#diagnostics.requestFailed(message, reported);
     if (ownerPause && scope === 'owner') this.#diagnostics.paused(slot, ownerPause, reported, message);
     this.scheduler.startNext(now, message);
+  }
+
+  #refused(flight: Flight, error: OwnerTokenError): void {
+    this.end(flight);
+    this.#fail(flight, error, refusedBy(error), this.#time.now());
+    this.scheduler.startNext();
   }
 
   /** The callers get the error, or the owner's token if it has not ended and they do not need a newer one. */

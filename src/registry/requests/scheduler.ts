@@ -29,8 +29,8 @@ import { LANES, REFUSED_LANES, RequestQueue, TRIAL_LANES } from './queue.ts';
 /** Outside any caller's async context, because no caller requests a canary. */
 const CANARY_CONTEXT: Readonly<AsyncContext> = new AsyncContext('OwnerTokenCanary');
 
-/** Called when a wait in the queue ends: the request may be sent, or is refused, so that no further call may join it. */
-type EndWait = (flight: Flight, refused?: OwnerTokenError) => void;
+/** Called when a request has left the queue: it may be sent, or is refused, so that no further call may join it. */
+type LeftQueue = (flight: Flight, refused?: OwnerTokenError) => void;
 
 export class Scheduler {
   /** Calls that were queued for over a second, and calls that the queue failed. */
@@ -44,7 +44,7 @@ export class Scheduler {
   readonly #time: Time;
   readonly #diagnostics: Diagnostics;
   readonly #owners: OwnerTable;
-  readonly #endWait: EndWait;
+  readonly #leftQueue: LeftQueue;
   /** The circuit that was reported last. */
   #reported: Circuit | undefined;
   /** The timer that wakes the scheduler at {@link Scheduler.#wakeAtMs} or earlier. */
@@ -54,12 +54,12 @@ export class Scheduler {
   #isRefusing = false;
   isClosed = false;
 
-  constructor(settings: RegistrySettings, owners: OwnerTable, diagnostics: Diagnostics, endWait: EndWait) {
+  constructor(settings: RegistrySettings, owners: OwnerTable, diagnostics: Diagnostics, leftQueue: LeftQueue) {
     this.#settings = settings;
     this.#time = settings.time;
     this.#diagnostics = diagnostics;
     this.#owners = owners;
-    this.#endWait = endWait;
+    this.#leftQueue = leftQueue;
     this.health = initialHealth(settings.pauses, settings.concurrency, settings.requestsPerSecond);
   }
 
@@ -100,7 +100,7 @@ export class Scheduler {
     if (this.remove(flight) && flight.waiting > 0) this.#owners.noteUnserved(flight.slot, this.#time.now(), cause);
     if (error.code === 'queue_full') this.counts.queueFull += flight.waiting;
     if (error.code === 'queue_timeout') this.counts.queueTimeouts += flight.waiting;
-    this.#endWait(flight, error);
+    this.#leftQueue(flight, error);
   }
 
   /** Takes a request that has ended, or is dropped, out of the queue. Returns whether callers could join it until now. */
@@ -157,7 +157,7 @@ export class Scheduler {
       flight.stopTimers();
       this.step({ kind: 'sent' }, now);
       if (now.monotonicMs - flight.queuedAtMs > PATIENCE_MS) this.counts.late += flight.waiting;
-      this.#endWait(flight);
+      this.#leftQueue(flight);
     }
     this.#setWakeTimer(now);
   }
