@@ -23,7 +23,7 @@ export default defineConfig({
     restoreMocks: true,
     unstubEnvs: true,
     setupFiles: ['test/helpers/own-fetch.ts'],
-    testTimeout: MUTATED_FILE ? 5_000 : 60_000,
+    testTimeout: MUTATED_FILE ? 20_000 : 60_000,
     pool: 'threads',
     isolate: false,
     sequence: { sequencer: InOrder },
