@@ -1,5 +1,8 @@
 const inRegistry = [
   'registry/registry',
+  'registry/reports',
+  'registry/warm-up',
+  'registry/owners/without-service',
   'registry/owners/lasting-tokens',
   'registry/owners/recent-tokens',
   'registry/requests/scheduler',
@@ -7,7 +10,8 @@ const inRegistry = [
 ];
 const inGuarantees = [
   ...['single-flight', 'hangs-and-cancellation', 'request-signals', 'rejected-tokens', 'api-outages', 'mixed-answers'],
-  ...['async-context', 'time', 'registry-life-cycle', 'long-queues'],
+  ...['async-context', 'time', 'registry-life-cycle', 'long-queues', 'failure-scopes', 'partial-failures'],
+  ...['attribution', 'refresh-ahead', 'owner-isolation'],
 ].map((name) => `guarantees/${name}`);
 
 /**
@@ -31,7 +35,7 @@ export const MUTATED = {
   'expiry/learned-lifetime': ['expiry/learned-lifetime'],
   'expiry/jwt-times': ['expiry/jwt-times'],
   'expiry/policies': ['expiry/policies', 'expiry/exp-bound', 'guarantees/token-lifetimes'],
-  'endpoint/classify-failure': ['endpoint/classify-failure', 'endpoint/token-endpoint'],
+  'endpoint/classify-failure': ['endpoint/classify-failure', 'endpoint/token-endpoint', 'guarantees/http-answers'],
   'calling/redirect-hops': ['calling/redirect-hops', 'calling/owner-fetch'],
   'redis/sealing': ['redis/sealing', 'redis/stored-token'],
   'redis/stored-token': ['redis/stored-token', 'redis/shared-tokens'],

@@ -63,6 +63,30 @@ describe('a sealed token', () => {
   });
 });
 
+it('a value of up to 128 KiB is sealed, a larger one is not', () => {
+  const json = { token: 'x'.repeat(131_072 - JSON.stringify({ token: '' }).length) };
+  expect(new Sealer([OLD]).seal(json, HERE)).toBeDefined();
+  expect(new Sealer([OLD]).seal({ token: `${json.token}x` }, HERE)).toBeUndefined();
+});
+
+it('names and sealed values of this version are read by the next: a change here needs a new FORMAT_VERSION', () => {
+  const names = new Names('otr', OLD);
+  const { channel, replicas, keyId } = names;
+  expect({ channel, replicas, keyId }).toEqual({
+    channel: 'otr:4:wake',
+    replicas: 'otr:4:replicas',
+    keyId: 'Jfsz6Hu3GaMQ',
+  });
+  const name = names.ofOwner('identity', 'ACCESS-KEY');
+  expect(name).toBe('otr:4:uxWVpTf7KP0lXQxDDCp80A8by3-WUE_cJq-cQKaiHIc');
+  expect(names.proofOf('rejected', name, 42)).toBe('TfhuqiqtgxVsd5Y7bwHeXz');
+  expect(names.proofOf('present', 'web-1', 1, 2)).toBe('AZTUKRYv6qx6A8eUlDvh39');
+  const namingKey = Buffer.from(namingKeyFrom(OLD)).toString('base64url');
+  expect(namingKey).toBe('kRsGts2oXlrTYkeGZlwhuvNvP5VlgC85RxVE0RZmbsk');
+  const value = 'A4NTaTl2l0x2gP280DjGJ_Tmf5hhoEyxZGK2uRZKkUYnD5XHEX5cUDCdXUqaqQ2XRyZ5Bg';
+  expect(new Sealer([OLD]).open(value, HERE)).toEqual({ token: 'a-token' });
+});
+
 const codePoint = fc.integer({ min: 0, max: 0x10ffff }).map(
   (value) => String.fromCodePoint(value),
   (value) => String(value).codePointAt(0) as number,
