@@ -1,7 +1,6 @@
 const inRegistry = [
   'registry/registry',
   'registry/reports',
-  'registry/warm-up',
   'registry/owners/without-service',
   'registry/owners/lasting-tokens',
   'registry/owners/recent-tokens',
@@ -10,8 +9,7 @@ const inRegistry = [
 ];
 const inGuarantees = [
   ...['single-flight', 'hangs-and-cancellation', 'request-signals', 'rejected-tokens', 'api-outages', 'mixed-answers'],
-  ...['async-context', 'time', 'registry-life-cycle', 'long-queues', 'failure-scopes', 'partial-failures'],
-  ...['attribution', 'refresh-ahead', 'owner-isolation'],
+  ...['async-context', 'time', 'registry-life-cycle', 'long-queues', 'failure-scopes', 'refresh-ahead'],
 ].map((name) => `guarantees/${name}`);
 
 /**
@@ -19,7 +17,12 @@ const inGuarantees = [
  * theirs below `test`: those that notice most come first. What acts shows only in what callers, the source and the logs see.
  */
 export const MUTATED = {
-  'registry/requests/lifecycle': ['registry/requests/requests', ...inRegistry, ...inGuarantees],
+  'registry/requests/lifecycle': [
+    'registry/requests/lifecycle',
+    'registry/requests/requests',
+    ...inRegistry,
+    ...inGuarantees,
+  ],
   'registry/requests/requests': ['registry/requests/requests', ...inRegistry, ...inGuarantees],
   'registry/owners/lasting-tokens': ['registry/owners/lasting-tokens'],
   'registry/owners/recent-tokens': ['registry/owners/recent-tokens', 'guarantees/mixed-answers'],
