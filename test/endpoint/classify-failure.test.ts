@@ -164,6 +164,18 @@ describe('a complete answer with a problem', () => {
   });
 });
 
+it.each<[string, object, string | undefined]>([
+  ['a broken header', { code: 'HPE_INVALID_HEADER_TOKEN', reason: 'Invalid header' }, '(Invalid header); with the'],
+  ['another fault', { code: 'HPE_INVALID_VERSION', reason: 'Invalid version' }, '(Invalid version)'],
+  ['a fault without a reason', { code: 'HPE_INTERNAL' }, undefined],
+  ['an error of another kind', { code: 'ECONNRESET', reason: 'secret words' }, undefined],
+  ['an error without a code', { reason: 'secret words' }, undefined],
+])('the reason of Node’s HTTP parser is given, and no other: %s', (_what, facts, given) => {
+  const { message } = errorFor({ status: 200, error: Object.assign(new Error('x'), facts) });
+  if (given === undefined) expect(message).not.toMatch(/parser|secret|undefined/);
+  else expect(message).toContain(`Node's HTTP parser refuses it ${given}`);
+});
+
 it.each([
   [{ status: 500 }, 'owner', 'endpoint_unavailable'],
   [{ status: 429 }, 'owner', 'rate_limited'],
@@ -184,6 +196,7 @@ it('classifyFailure that throws, or returns anything but a scope, is source_fail
   };
   const error = errorFor({ status: 503, retryAfter: '9' }, { classifyFailure: boom });
   expect(error).toMatchObject({ code: 'source_failed', failureScope: 'owner', status: 503, retryAfterMs: 9_000 });
+  expect(error.message).toBe('classifyFailure threw, or returned something other than a failure scope');
   expect(error.cause?.name).toBe('RangeError');
   for (const said of ['nobody', 1, null, Promise.resolve('owner')]) {
     expect(classified({ status: 503 }, { classifyFailure: () => said as 'owner' })[0]).toBe('source_failed');
