@@ -42,6 +42,16 @@ it('a report counts once, and only for an owner that is known', () => {
   expect([5, 5, 6].map((generation) => known.hear('recovered', 'owner', generation))).toEqual([true, false, true]);
 });
 
+it('only the token that was remembered has its generation, and only the one to be replaced is avoided with it', () => {
+  const known = new KnownTokens();
+  const avoided = (request: Partial<TokenRequest> = {}) => known.avoid('owner', requestOf(request));
+  expect([avoided(), known.generationOf('owner', 'token')]).toEqual([0, 0]);
+  known.remember('owner', 'owner', 'token', 12);
+  expect(['token', 'another', undefined].map((token) => known.generationOf('owner', token))).toEqual([12, 0, 0]);
+  const held = { value: 'token' } as AccessToken;
+  expect([avoided({ reason: 'absent', held }), avoided({ reason: 'rejected', rejected: held })]).toEqual([11, 12]);
+});
+
 it('what was requested before a forgetting is not wanted, nor is the token that is to be replaced', () => {
   const known = new KnownTokens();
   const avoided = (request: Partial<TokenRequest> = {}) => known.avoid('owner', requestOf(request));

@@ -2,9 +2,11 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { assessLifetime, type ExpiryPolicy, endOf } from '../../src/expiry/lifetime.ts';
 import { expiresIn, firstKnown, fixedLifetime, jwtExp } from '../../src/expiry/policies.ts';
-import { issuedTokenFrom, type SharedToken } from '../../src/redis/stored-token.ts';
+import { Sealer } from '../../src/redis/sealing.ts';
+import { issuedTokenFrom, openToken, type SharedToken, sealToken } from '../../src/redis/stored-token.ts';
 import type { IssuedToken } from '../../src/token-source.ts';
 import { jwt } from '../helpers/jwt.ts';
+import { requestOf } from '../helpers/model-fleet.ts';
 
 const NOW = Date.UTC(2030, 0, 1);
 const shared = (changes: Partial<SharedToken> = {}): SharedToken => ({
@@ -34,6 +36,31 @@ it('a shared token is absent when it has expired, or its age is impossible', () 
   expect(of(Number.NaN)).toBeUndefined();
 });
 
+it('a shared token of a short life is absent in the last twentieth of it', () => {
+  const token = shared({ response: { expires_in: 10 }, lifetimeMs: 10_000 });
+  const of = (ageMs: number) => issuedTokenFrom(token, { ageMs, askedAtMs: NOW, nowMs: NOW }, () => 10_000);
+  // A twentieth is the margin before its end, and another one is left for its way here.
+  expect(of(8_999)).toBeDefined();
+  expect(of(9_000)).toBeUndefined();
+});
+
+it('a token is stored for as long as another replica can use it', () => {
+  const sealer = new Sealer([new Uint8Array(32).fill(1)]);
+  const at = { requestedAtUs: 5_000_000, serverUs: 7_000_000 };
+  const sealedFor = (lifetimeMs: number | (() => number)) => {
+    const ofRequest = typeof lifetimeMs === 'number' ? () => lifetimeMs : lifetimeMs;
+    return sealToken(sealer, 'context', { token: 'opaque' }, requestOf({ lifetimeMs: ofRequest }), at) || undefined;
+  };
+  expect(sealedFor(10_000)?.usableUntilUs).toBe(7_000_000 + 9_000_000);
+  expect(sealedFor(600_000)?.usableUntilUs).toBe(7_000_000 + 589_000_000);
+  const opened = openToken(sealer, 'context', sealedFor(10_000)?.sealed ?? '');
+  expect(opened).toEqual({ token: 'opaque', response: {}, requestedAtUs: 5_000_000, lifetimeMs: 10_000 });
+  const throwing = () => {
+    throw new Error('no policy');
+  };
+  expect(sealedFor(throwing)).toBeUndefined();
+});
+
 it('a shared token is new when two estimates of the time make it a little younger than that', () => {
   const at = { ageMs: -1_000, askedAtMs: NOW, nowMs: NOW };
   expect(issuedTokenFrom(shared(), at, lifetimeMs)?.requestedAtMs).toBe(NOW);
@@ -44,6 +71,10 @@ it('a shared token is absent when it is a JWT past its own exp, unless tokens ar
   const at = { ageMs: 0, askedAtMs: NOW, nowMs: NOW };
   expect(issuedTokenFrom(token, at, lifetimeMs)).toBeUndefined();
   expect(issuedTokenFrom({ ...token, lifetimeMs: Infinity }, at, () => Infinity)).toBeDefined();
+  // By the service's own clock it has not ended.
+  expect(issuedTokenFrom({ ...token, serviceTimeMs: NOW - 10_000 }, at, lifetimeMs)).toBeDefined();
+  expect(issuedTokenFrom(shared({ token: jwt({ exp: NOW / 1000 }) }), at, lifetimeMs)).toBeUndefined();
+  expect(issuedTokenFrom(shared({ token: jwt({ exp: NOW / 1000 + 1 }) }), at, lifetimeMs)).toBeDefined();
 });
 
 it('a shared token is absent if the policy would keep it for good though its leader knew an end', () => {
