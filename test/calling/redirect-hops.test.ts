@@ -2,12 +2,52 @@
 
 import { Readable } from 'node:stream';
 import { expect, it, vi } from 'vitest';
-import { cancelBody, discard, fetchFailed, firstHop } from '../../src/calling/redirect-hops.ts';
+import {
+  cancelBody,
+  discard,
+  fetchFailed,
+  firstHop,
+  nextHop,
+  withoutCredentials,
+} from '../../src/calling/redirect-hops.ts';
 import { settle } from '../helpers/manual-clock.ts';
 
 it('the first hop takes settings from an object without a prototype', () => {
   const bare = Object.assign(Object.create(null), { method: 'PUT' });
   expect(firstHop('https://a.example/', bare).method).toBe('PUT');
+});
+
+it('a hop without a body is given none', () => {
+  expect('body' in firstHop('https://a.example/', { method: 'POST' }).init).toBe(false);
+});
+
+it('a redirect that cannot be followed says why', () => {
+  const hop = firstHop('https://a.example/', { method: 'POST', body: new ReadableStream(), duplex: 'half' });
+  const hidden = { type: 'opaqueredirect' } as Response;
+  expect(() => nextHop(hop, hidden)).toThrow('this fetch hides the target of a redirect, so it cannot be checked');
+  const again = new Response(null, { status: 307, headers: { location: '/b' } });
+  expect(() => nextHop(hop, again)).toThrow('a redirect needs the body again, but it can be read only once');
+});
+
+it('what a decorator added to present the token goes, whether or not it contains it, and what the caller gave stays', () => {
+  const before = firstHop('https://a.example/', { headers: { 'x-given': 'mine', 'x-both': 'mine' } });
+  const headers = new Headers({ 'x-given': 'mine', 'x-both': 'signed', 'x-added': 'signed' });
+  const next = firstHop('https://b.example/', { headers });
+  const sent = withoutCredentials(next, before, { headers, token: 'the-token' });
+  expect([...(sent.headers ?? [])]).toEqual([['x-given', 'mine']]);
+  const bare = withoutCredentials(next, firstHop('https://a.example/'), { headers, token: 'the-token' });
+  expect([...(bare.headers ?? [])]).toEqual([]);
+});
+
+it('an unwanted answer is read to its end up to 64 KiB, and cancelled beyond', async () => {
+  const cancelled = async (bytes: number) => {
+    const cancel = vi.fn();
+    const start = (controller: ReadableStreamDefaultController) => controller.enqueue(new Uint8Array(bytes));
+    discard(new Response(new ReadableStream({ start, cancel })));
+    await settle();
+    return cancel.mock.calls.length > 0;
+  };
+  expect([await cancelled(65_536), await cancelled(65_537)]).toEqual([false, true]);
 });
 
 it('an unwanted answer that is a Node stream, as in some fetch packages, is destroyed', () => {
