@@ -61,7 +61,7 @@ const ANSWERS_PER_RAISE = 2;
 const TOO_SLOW = 1.5;
 /** For so long it does not rise after it was too high. */
 const RAISES_AFTER_MS = 5_000;
-/** A moving average follows about so many of the latest latencies. */
+/** Roughly how many recent latencies a moving average covers. */
 export const LATENCIES_AVERAGED = 20;
 
 const BUSY_SHARE = 0.18;

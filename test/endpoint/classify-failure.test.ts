@@ -166,14 +166,14 @@ describe('a complete answer with a problem', () => {
 
 it.each<[string, object, string | undefined]>([
   ['a broken header', { code: 'HPE_INVALID_HEADER_TOKEN', reason: 'Invalid header' }, '(Invalid header); with the'],
-  ['another fault', { code: 'HPE_INVALID_VERSION', reason: 'Invalid version' }, '(Invalid version)'],
-  ['a fault without a reason', { code: 'HPE_INTERNAL' }, undefined],
+  ['another parse error', { code: 'HPE_INVALID_VERSION', reason: 'Invalid version' }, '(Invalid version)'],
+  ['a parse error without a reason', { code: 'HPE_INTERNAL' }, undefined],
   ['an error of another kind', { code: 'ECONNRESET', reason: 'secret words' }, undefined],
   ['an error without a code', { reason: 'secret words' }, undefined],
-])('the reason of Node’s HTTP parser is given, and no other: %s', (_what, facts, given) => {
-  const { message } = errorFor({ status: 200, error: Object.assign(new Error('x'), facts) });
-  if (given === undefined) expect(message).not.toMatch(/parser|secret|undefined/);
-  else expect(message).toContain(`Node's HTTP parser refuses it ${given}`);
+])('only the reason of Node’s HTTP parser is quoted: %s', (_what, fields, quoted) => {
+  const { message } = errorFor({ status: 200, error: Object.assign(new Error('x'), fields) });
+  if (quoted === undefined) expect(message).not.toMatch(/parser|secret|undefined/);
+  else expect(message).toContain(`Node's HTTP parser refuses it ${quoted}`);
 });
 
 it.each([

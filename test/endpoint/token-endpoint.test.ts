@@ -161,7 +161,7 @@ describe('the issued token', () => {
     }
   });
 
-  it.each([300, 401, 500])('does not come with a status of %d', async (status) => {
+  it.each([300, 401, 500])('is not read from a response with status %d', async (status) => {
     answer(status, { access_token: 'abc' });
     expect(await errorOf(endpoint().requestToken('key'))).toMatchObject({ status });
   });

@@ -254,9 +254,9 @@ describe('a thrown value', () => {
   });
 
   it.each([
-    ['of 64 KB is read as JSON', 65_536, 'invalid_grant'],
-    ['longer than that is not', 65_537, undefined],
-  ])('with a body as text %s', (_what, length, oauthError) => {
+    ['of 64 KiB is parsed as JSON', 65_536, 'invalid_grant'],
+    ['of more is not', 65_537, undefined],
+  ])('with a text body %s', (_what, length, oauthError) => {
     const body = JSON.stringify({ error: 'invalid_grant' }).padEnd(length);
     expect(readForeignError({ status: 400, body }, NOW_MS)).toMatchObject({ oauthError });
   });

@@ -126,7 +126,7 @@ describe('H4', () => {
     await Promise.all([...taken, ...joined]);
     expect(service.calls.map((call) => call.accessKey)).toEqual(owners);
     expect(registry.stats()).toMatchObject({ inFlight: 0, queued: 0, waiting: 0 });
-    // The one that was refused begins anew.
+    // The refused owner can try again.
     expect((await registry.getToken('one-too-many')).value).toBeDefined();
     await registry.close();
   });

@@ -44,6 +44,21 @@ describe('a queue of 5,000 owners', () => {
     await registry.close();
   });
 
+  it('times out without a pause, although its slices take longer than a standstill does in all', async () => {
+    const { registry, clock, source } = scripted({ concurrency: 1, maxQueueMs: 5_000 });
+    const first = registry.getToken('first');
+    await settle();
+    const handled = keys(1_000).map((key) => registry.getToken(key).catch(() => clock.standStill(2)));
+    clock.advance(5_000);
+    for (let turns = 0; turns < 30; turns++) {
+      await settle();
+      clock.advance(0);
+    }
+    expect(registry.stats()).toMatchObject({ queued: 0, queueTimeouts: 1_000 });
+    source.call(0).succeed();
+    await Promise.all([first, ...handled]);
+  });
+
   it('is ended in slices when the registry closes', async () => {
     const { registry, source } = scripted({ concurrency: 1 });
     const calls = keys(OWNERS).map((key) => registry.getToken(key));

@@ -55,8 +55,13 @@ describe('K1', () => {
     expect(registry[Symbol.asyncDispose]()).toBe(closed);
     await closed;
     expect(source.closed).toBe(1);
-    const closing = { code: 'closed', retryable: false, owner: registry.fingerprint('key-1'), failedAtMs: clock.now() };
-    expect(await errorOf(registry.getToken('key-1'))).toMatchObject(closing);
+    const closedError = {
+      code: 'closed',
+      retryable: false,
+      owner: registry.fingerprint('key-1'),
+      failedAtMs: clock.now(),
+    };
+    expect(await errorOf(registry.getToken('key-1'))).toMatchObject(closedError);
     expect(await errorOf(registry.getToken(''))).toMatchObject({ code: 'invalid_access_key' });
     expect(await errorOf(registry.warmUp(['key-1']))).toMatchObject({ code: 'closed' });
     await expect(

@@ -122,10 +122,10 @@ describe('M4 a token', () => {
     ['is empty', { token: ' ' }, 'the token is empty'],
     ['is too long', { token: 'x'.repeat(65_537) }, 'the token is longer than 65536 characters'],
     ['would split a header', { token: 'a\r\nb' }, 'the token has characters that are not allowed in a header'],
-    ['has a type that is no string', { token: 'a', tokenType: 7 }, 'the token type is not a string'],
-    ['has a date that is none', { token: 'a', requestedAtMs: 'now' }, 'requestedAtMs is not a finite number'],
-    ['has a service time that is none', { token: 'a', serviceTimeMs: 'now' }, 'serviceTimeMs is not a finite number'],
-  ])('that %s is invalid_response, which says why', async (_, returned, problem) => {
+    ['has a type that is not a string', { token: 'a', tokenType: 7 }, 'the token type is not a string'],
+    ['has an invalid request time', { token: 'a', requestedAtMs: 'now' }, 'requestedAtMs is not a finite number'],
+    ['has an invalid service time', { token: 'a', serviceTimeMs: 'now' }, 'serviceTimeMs is not a finite number'],
+  ])('that %s is an invalid_response that says why', async (_, returned, problem) => {
     const registry = new OwnerTokenRegistry({ source: { requestToken: async () => returned as never } });
     const message = `the token source returned no usable token: ${problem}`;
     expect(await errorOf(registry.getToken('key'))).toMatchObject({ code: 'invalid_response', message });

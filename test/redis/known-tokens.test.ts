@@ -42,7 +42,7 @@ it('a report counts once, and only for an owner that is known', () => {
   expect([5, 5, 6].map((generation) => known.hear('recovered', 'owner', generation))).toEqual([true, false, true]);
 });
 
-it('only the token that was remembered has its generation, and only the one to be replaced is avoided with it', () => {
+it('only the remembered token has a generation, which is avoided only when that token is to be replaced', () => {
   const known = new KnownTokens();
   const avoided = (request: Partial<TokenRequest> = {}) => known.avoid('owner', requestOf(request));
   expect([avoided(), known.generationOf('owner', 'token')]).toEqual([0, 0]);

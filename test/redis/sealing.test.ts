@@ -63,13 +63,13 @@ describe('a sealed token', () => {
   });
 });
 
-it('a value of up to 128 KiB is sealed, a larger one is not', () => {
+it('a value of up to 128 KiB is sealed, and a larger one is not', () => {
   const json = { token: 'x'.repeat(131_072 - JSON.stringify({ token: '' }).length) };
   expect(new Sealer([OLD]).seal(json, HERE)).toBeDefined();
   expect(new Sealer([OLD]).seal({ token: `${json.token}x` }, HERE)).toBeUndefined();
 });
 
-it('names and sealed values of this version are read by the next: a change here needs a new FORMAT_VERSION', () => {
+it('names and sealed values stay the same: changing them needs a new FORMAT_VERSION', () => {
   const names = new Names('otr', OLD);
   const { channel, replicas, keyId } = names;
   expect({ channel, replicas, keyId }).toEqual({

@@ -371,7 +371,7 @@ describe('when tokens are rejected', () => {
     expect(hears.registry.peek('owner-601')).toBeDefined();
   });
 
-  it('a late rejection of an older token rejects no newer one', async () => {
+  it('a late rejection of an older token does not affect the newer one', async () => {
     const fleet = new ModelFleet();
     const [{ registry }] = (await holding(fleet, 1)) as [ModelReplica];
     const [name, fields] = [...fleet.model.keys].find(([, record]) => record.has('v')) ?? ['', new Map()];

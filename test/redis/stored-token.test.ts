@@ -36,10 +36,10 @@ it('a shared token is absent when it has expired, or its age is impossible', () 
   expect(of(Number.NaN)).toBeUndefined();
 });
 
-it('a shared token of a short life is absent in the last twentieth of it', () => {
+it('a short-lived shared token is absent in the last tenth of its life', () => {
   const token = shared({ response: { expires_in: 10 }, lifetimeMs: 10_000 });
   const of = (ageMs: number) => issuedTokenFrom(token, { ageMs, askedAtMs: NOW, nowMs: NOW }, () => 10_000);
-  // A twentieth is the margin before its end, and another one is left for its way here.
+  // One twentieth is the safety margin, and another allows for the transfer.
   expect(of(8_999)).toBeDefined();
   expect(of(9_000)).toBeUndefined();
 });
@@ -48,8 +48,10 @@ it('a token is stored for as long as another replica can use it', () => {
   const sealer = new Sealer([new Uint8Array(32).fill(1)]);
   const at = { requestedAtUs: 5_000_000, serverUs: 7_000_000 };
   const sealedFor = (lifetimeMs: number | (() => number)) => {
-    const ofRequest = typeof lifetimeMs === 'number' ? () => lifetimeMs : lifetimeMs;
-    return sealToken(sealer, 'context', { token: 'opaque' }, requestOf({ lifetimeMs: ofRequest }), at) || undefined;
+    const statedLifetime = typeof lifetimeMs === 'number' ? () => lifetimeMs : lifetimeMs;
+    return (
+      sealToken(sealer, 'context', { token: 'opaque' }, requestOf({ lifetimeMs: statedLifetime }), at) || undefined
+    );
   };
   expect(sealedFor(10_000)?.usableUntilUs).toBe(7_000_000 + 9_000_000);
   expect(sealedFor(600_000)?.usableUntilUs).toBe(7_000_000 + 589_000_000);

@@ -467,7 +467,7 @@ it("stats that a logger reads before an opening circuit's pause is reported are 
   }
 });
 
-it('a rejection elsewhere concerns the held token alone', async () => {
+it('a rejection reported by another replica affects only the held token', async () => {
   const source = ScriptedSource.answering();
   let news: SourceNews | undefined;
   const listen = (given: SourceNews) => {

@@ -181,7 +181,7 @@ it('an owner whose tokens the API rejects counts until a call is accepted, also 
   expect([registry.stats().pauses, registry.owners({ state: 'working' }).length]).toEqual([{ owners: 0 }, 1]);
 });
 
-it('an owner whose trial of an open circuit failed fails since that trial: what began before is the circuit’s', async () => {
+it('an owner whose trial failed has been failing only since that trial: the outage before it is the circuit’s', async () => {
   const { registry, clock, source } = scripted();
   const down = { failureScope: 'endpoint', retryAfterMs: 2_000 } as const;
   source.script((call) => call.fail(new OwnerTokenError('endpoint_unavailable', 'down', down)));

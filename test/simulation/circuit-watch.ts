@@ -37,7 +37,7 @@ export class CircuitWatch {
   readonly #inFlight = new Set<Mark>();
   /** Requests in flight that certainly are trials, and when each was first sent. */
   readonly #trials = new Map<Mark, number>();
-  /** Trials in flight when another request succeeded, so that they may no longer be any. */
+  /** Trials in flight when another request succeeded, which may therefore no longer be trials. */
   readonly #formerTrials = new Map<Mark, number>();
   /** The trial that ended last. One that is sent for its owner at that moment repeats it. */
   #lastTrial = { owner: -1, sentMs: 0, endedMs: 0 };
@@ -150,7 +150,7 @@ export class CircuitWatch {
     const { owner } = mark;
     this.#answers++;
     this.#over(mark);
-    // A success closes the circuit, so its other trials no longer count, unless the token had ended when it arrived.
+    // A success closes the circuit, so its other trials no longer count, unless the token had already expired on arrival.
     for (const [trial, sentMs] of this.#trials) this.#formerTrials.set(trial, sentMs);
     this.#trials.clear();
     this.#granted.push(mark);

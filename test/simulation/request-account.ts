@@ -29,7 +29,7 @@ export class RequestAccount {
   readonly #busyMs: number[];
   readonly #busySinceMs: number[];
   #inFlight = 0;
-  /** When as many requests as the concurrency allows were in flight for the last time. */
+  /** When the concurrency was last fully used. */
   #lastFullMs = Number.NEGATIVE_INFINITY;
   #firstSentMs: number | undefined;
   readonly #current = new Set<Mark>();
@@ -77,7 +77,7 @@ export class RequestAccount {
     return (this.#busyMs[owner] as number) + current;
   }
 
-  /** Whether a request may have waited for the concurrency since then, and not for the rate. */
+  /** Whether a request may since have waited for a free place rather than for the rate limit. */
   wasFullSince(sinceMs: number): boolean {
     return this.#inFlight >= this.#options.concurrency || this.#lastFullMs >= sinceMs;
   }

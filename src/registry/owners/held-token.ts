@@ -18,7 +18,7 @@ import type { HeldToken, Slot } from './slot.ts';
 const MIN_CLOCK_DIFFERENCE_MS = 30_000;
 
 /** A re-issued token with less than this share of its life left is not refreshed again. */
-const MIN_REST_SHARE = 0.05;
+const MIN_SHARE_LEFT = 0.05;
 
 /** An issued token, and the time from which its lifetime counts. */
 export type DatedToken = IssuedToken & { readonly requestedAtMs: number };
@@ -130,10 +130,11 @@ function fieldsOf(response: unknown, names: readonly string[]): TokenFields {
   return Object.freeze(fields);
 }
 
-/** Limits a plan to the existing expiry and scales the refresh point. Plans no refresh if hardly any life is left. */
+/** Caps a plan at the existing expiry, and scales the refresh point to match. Plans no refresh if hardly any life is left. */
 function shortened(planned: Plan, requestedAtMs: number, endMs: number): Plan {
-  const rest = (endMs - requestedAtMs) / (planned.expiresAtMs - requestedAtMs);
-  const refreshAtMs = rest < MIN_REST_SHARE ? endMs : requestedAtMs + (planned.refreshAtMs - requestedAtMs) * rest;
+  const shareLeft = (endMs - requestedAtMs) / (planned.expiresAtMs - requestedAtMs);
+  const refreshAtMs =
+    shareLeft < MIN_SHARE_LEFT ? endMs : requestedAtMs + (planned.refreshAtMs - requestedAtMs) * shareLeft;
   return { refreshAtMs, expiresAtMs: endMs };
 }
 

@@ -1,6 +1,6 @@
 /**
- * The life of a token request, from the end of its first wait in the queue until its callers have its outcome: {@link Lifecycle.#run}.
- * The methods after it apply its outcome to the owner's slot, to the health of the service and to the callers.
+ * The life of a token request, each time it leaves the queue, until its callers have its outcome: {@link Lifecycle.#run}. The methods
+ * after it apply its outcome to the owner's slot, to the health of the service and to the callers.
  * `requests.ts` begins requests, and `scheduler.ts` decides when they are sent.
  */
 
@@ -69,13 +69,13 @@ export class Lifecycle {
   }
 
   /**
-   * What a request does once it has left the queue: it calls the source, and stores the token, joins the queue again or fails. It runs
-   * in the async context of the call that began it.
+   * Runs each time a request leaves the queue: calls the source, then stores the token, queues the request again, or fails it. Runs in
+   * the async context of the call that began the request.
    *
    * @param refused the error, if the queue or a circuit has refused the request.
    */
   async #run(flight: Flight, refused: OwnerTokenError | undefined): Promise<void> {
-    // The code that took it out of the queue goes on first.
+    // Lets the code that took it out of the queue finish first.
     await SETTLED;
     if (refused) return this.#refused(flight, refused);
     // All callers may have left, or the registry may have closed.
@@ -101,12 +101,12 @@ export class Lifecycle {
         return this.#queueAgain(flight, retryDelayMs);
       }
       flight.isRepeated = true;
-      if (!this.#repeatsAtOnce(flight)) return this.#queueAgain(flight, 0);
+      if (!this.#tryRepeat(flight)) return this.#queueAgain(flight, 0);
     }
   }
 
-  /** Whether the request is sent again at once: it is a trial, or the rate limit does not make it wait. */
-  #repeatsAtOnce(flight: Flight): boolean {
+  /** Takes a permit to send the request again at once. Returns false if the rate limit makes it wait, or the registry is closed. */
+  #tryRepeat(flight: Flight): boolean {
     const now = this.#time.now();
     const mustWait = now.monotonicMs < this.scheduler.health.limiter.nextStartMs && !this.scheduler.isTrial(flight);
     if (this.scheduler.isClosed || mustWait) return false;
@@ -114,7 +114,7 @@ export class Lifecycle {
     return true;
   }
 
-  /** Queues the request again; ends it instead if the registry was closed while its outcome was reported. */
+  /** Queues the request again; ends it instead if the registry was closed while its outcome was being reported. */
   #queueAgain(flight: Flight, delayMs: number): void {
     if (this.scheduler.isClosed) return void this.end(flight);
     const now = this.#time.now();
@@ -149,7 +149,7 @@ export class Lifecycle {
       yieldPlace: () => this.scheduler.yieldPlace(flight),
     };
     // Last, because storing may evict an owner, and the logger that reports it may close the registry.
-    if (hasExpired && this.#owners.isCurrent(flight)) this.#owners.store(slot);
+    if (hasExpired) this.#owners.store(slot);
     return flight.call;
   }
 

@@ -30,7 +30,7 @@ import { LANES, REFUSED_LANES, RequestQueue, TRIAL_LANES } from './queue.ts';
 const CANARY_CONTEXT: Readonly<AsyncContext> = new AsyncContext('OwnerTokenCanary');
 
 /** Called when a request has left the queue: it may be sent, or is refused, so that no further call may join it. */
-type LeftQueue = (flight: Flight, refused?: OwnerTokenError) => void;
+type OnLeaveQueue = (flight: Flight, refused?: OwnerTokenError) => void;
 
 export class Scheduler {
   /** Calls that were queued for over a second, and calls that the queue failed. */
@@ -44,7 +44,7 @@ export class Scheduler {
   readonly #time: Time;
   readonly #diagnostics: Diagnostics;
   readonly #owners: OwnerTable;
-  readonly #leftQueue: LeftQueue;
+  readonly #onLeaveQueue: OnLeaveQueue;
   /** The circuit that was reported last. */
   #reported: Circuit | undefined;
   /** The timer that wakes the scheduler at {@link Scheduler.#wakeAtMs} or earlier. */
@@ -54,12 +54,12 @@ export class Scheduler {
   #isRefusing = false;
   isClosed = false;
 
-  constructor(settings: RegistrySettings, owners: OwnerTable, diagnostics: Diagnostics, leftQueue: LeftQueue) {
+  constructor(settings: RegistrySettings, owners: OwnerTable, diagnostics: Diagnostics, onLeaveQueue: OnLeaveQueue) {
     this.#settings = settings;
     this.#time = settings.time;
     this.#diagnostics = diagnostics;
     this.#owners = owners;
-    this.#leftQueue = leftQueue;
+    this.#onLeaveQueue = onLeaveQueue;
     this.health = initialHealth(settings.pauses, settings.concurrency, settings.requestsPerSecond);
   }
 
@@ -100,7 +100,7 @@ export class Scheduler {
     if (this.remove(flight) && flight.waiting > 0) this.#owners.noteUnserved(flight.slot, this.#time.now(), cause);
     if (error.code === 'queue_full') this.counts.queueFull += flight.waiting;
     if (error.code === 'queue_timeout') this.counts.queueTimeouts += flight.waiting;
-    this.#leftQueue(flight, error);
+    this.#onLeaveQueue(flight, error);
   }
 
   /** Takes a request that has ended, or is dropped, out of the queue. Returns whether callers could join it until now. */
@@ -157,7 +157,7 @@ export class Scheduler {
       flight.stopTimers();
       this.step({ kind: 'sent' }, now);
       if (now.monotonicMs - flight.queuedAtMs > PATIENCE_MS) this.counts.late += flight.waiting;
-      this.#leftQueue(flight);
+      this.#onLeaveQueue(flight);
     }
     this.#setWakeTimer(now);
   }
@@ -193,12 +193,14 @@ export class Scheduler {
       if (refused) wakeAtMs = Math.min(wakeAtMs, waitsUntilMs(circuit, refused.queuedAtMs) + 1);
       wakeAtMs = Math.min(wakeAtMs, waiting.queuedAtMs + this.#settings.maxQueueMs);
     }
+    // What is overdue already is due now: a slow handler of an earlier slice is no standstill.
+    wakeAtMs = Math.max(wakeAtMs, now.monotonicMs);
     const isNever = wakeAtMs === Number.POSITIVE_INFINITY;
     // A timer that fires too early wakes the scheduler once for nothing, which costs less than restarting it each time.
     if (wakeAtMs === this.#wakeAtMs || (wakeAtMs > this.#wakeAtMs && !isNever)) return;
     if (this.#wakeTimer) stopTimer(this.#wakeTimer);
     // Rounded up: with fractions, rounding errors would make the timer fire too early again and again.
-    const inMs = Math.max(0, Math.ceil(wakeAtMs - now.monotonicMs));
+    const inMs = Math.ceil(wakeAtMs - now.monotonicMs);
     this.#wakeTimer = isNever ? undefined : this.#time.startTimer(() => this.#wake(), inMs);
     this.#wakeAtMs = wakeAtMs;
   }

@@ -1,25 +1,26 @@
-/** What the limiter and the circuit hear of each request's outcome. */
+/** What the limiter and the circuit learn from each outcome. */
 
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { OwnerTokenError } from '../../../src/index.ts';
+import { OwnerTokenError, type PauseMessage } from '../../../src/index.ts';
 import { Scheduler } from '../../../src/registry/requests/scheduler.ts';
 import { asTimePasses, settle } from '../../helpers/manual-clock.ts';
 import { answering, errorOf, issueAfter, keys, scripted, shut } from '../../helpers/registries.ts';
 
-/** What the scheduler was told, in order. */
-let told: Record<string, unknown>[];
+/** All events that the scheduler received, in order. */
+let events: Record<string, unknown>[];
 beforeEach(() => {
-  told = [];
+  events = [];
   const step = Scheduler.prototype.step as (this: Scheduler, ...args: never[]) => never;
   vi.spyOn(Scheduler.prototype, 'step').mockImplementation(function (this: Scheduler, ...args) {
-    told.push(args[0] as unknown as Record<string, unknown>);
+    events.push(args[0] as unknown as Record<string, unknown>);
     return step.apply(this, args as unknown as never[]);
   });
 });
 afterEach(() => void vi.restoreAllMocks());
 
-const toldOf = (kind: string) => told.filter((event) => event.kind === kind);
-const last = (kind: string) => toldOf(kind).at(-1);
+const eventsOf = (kind: string) => events.filter((event) => event.kind === kind);
+const lastOf = (kind: string) => eventsOf(kind).at(-1);
 
 const down = (status = 503) => new OwnerTokenError('endpoint_unavailable', 'down', { status });
 const revoked = () => new OwnerTokenError('owner_refused', 'no', { oauthError: 'invalid_grant' });
@@ -28,14 +29,14 @@ const outage = () =>
   new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint', retryAfterMs: 2_000 });
 
 describe('a success', () => {
-  it('tells its owner, its number, how long it took and how many requests ran', async () => {
+  it('reports the owner, its number, the latency and how many requests were running', async () => {
     const { registry, clock, source } = scripted();
     const calls = ['a', 'b'].map((owner) => registry.getToken(owner));
     await settle();
     clock.advance(300);
     source.call(1).succeed();
     await calls[1];
-    expect(last('succeeded')).toEqual({
+    expect(lastOf('succeeded')).toEqual({
       kind: 'succeeded',
       owner: 'b',
       number: 2,
@@ -48,7 +49,7 @@ describe('a success', () => {
     await shut(registry, clock);
   });
 
-  it('tells whether it was so slow that another request got its place', async () => {
+  it('reports whether it was slow enough to give up its place', async () => {
     const scene = scripted();
     await issueAfter(50, 3, scene);
     const { registry, clock, source } = scene;
@@ -57,20 +58,20 @@ describe('a success', () => {
     clock.advance(4_000);
     source.call(-1).succeed();
     await call;
-    expect(last('succeeded')).toMatchObject({ isSlow: true, tookMs: 4_000 });
+    expect(lastOf('succeeded')).toMatchObject({ isSlow: true, tookMs: 4_000 });
   });
 
-  it('tells when the request before it got a 503: the one it repeats, or that of its owner’s last call', async () => {
+  it('reports when the request before it got a 503: the attempt it retries, or the owner’s previous call', async () => {
     const { registry, clock, source } = answering();
-    // Each retry costs the budget of ten.
+    // A retry costs ten issued tokens.
     for (const owner of keys(10)) await registry.getToken(owner);
     const failedMs = clock.monotonic();
     source.script((call) => call.fail(down()));
-    const repeated = registry.getToken('retried');
+    const retried = registry.getToken('retried');
     await settle();
     source.script((call) => call.succeed());
-    await asTimePasses(repeated, clock, 50);
-    expect(last('succeeded')).toMatchObject({ owner: 'retried', unavailableMs: failedMs });
+    await asTimePasses(retried, clock, 50);
+    expect(lastOf('succeeded')).toMatchObject({ owner: 'retried', unavailableMs: failedMs });
     for (const [owner, status, unavailableMs] of [
       ['503', 503, clock.monotonic()],
       ['502', 502, undefined],
@@ -82,63 +83,57 @@ describe('a success', () => {
       clock.advance(2_000);
       await registry.getToken(owner);
       const since = unavailableMs === undefined ? undefined : failedAtMs - clock.now() + clock.monotonic();
-      expect(last('succeeded')).toMatchObject({ owner, unavailableMs: since, wasRefused: false });
+      expect(lastOf('succeeded')).toMatchObject({ owner, unavailableMs: since, wasRefused: false });
     }
   });
 
-  it('tells whether the service had refused the client for its owner', async () => {
+  it('reports whether the service had refused the client for this owner', async () => {
     const { registry, clock, source } = scripted();
     source.script((call) => call.fail(refused()));
     await errorOf(registry.getToken('a'));
     clock.advance(60_000);
     source.script((call) => call.succeed());
     await registry.getToken('a');
-    expect(last('succeeded')).toMatchObject({ owner: 'a', wasRefused: true });
+    expect(lastOf('succeeded')).toMatchObject({ owner: 'a', wasRefused: true });
   });
 
-  it('with a token that was requested before is no evidence', async () => {
+  it('with a token requested before this call is no evidence', async () => {
     const { registry, clock, source } = answering();
     source.script((call) => call.succeed({ requestedAtMs: clock.now() - 5_000, response: { expires_in: 100 } }));
     await registry.getToken('a');
-    expect(toldOf('succeeded')).toEqual([]);
+    expect(eventsOf('succeeded')).toEqual([]);
   });
 
-  it('of an owner that was forgotten meanwhile makes it no canary', async () => {
-    const { registry, clock, source } = scripted();
+  it('does not make a canary of an owner that was forgotten in the meantime', async () => {
+    const { registry, source } = scripted();
     const call = registry.getToken('a');
     await settle();
     registry.forget('a');
     source.call(0).succeed();
     await call;
-    expect(told.slice(-2).map(({ kind, owner }) => [kind, owner])).toEqual([
+    expect(events.slice(-2).map(({ kind, owner }) => [kind, owner])).toEqual([
       ['succeeded', 'a'],
       ['forgotten', 'a'],
     ]);
-    source.script((request) => request.fail(outage()));
-    await errorOf(registry.getToken('b'));
-    clock.advance(2_000);
-    await settle();
-    expect(source.countFor('a')).toBe(1);
-    await shut(registry, clock);
   });
 });
 
 describe('a failure', () => {
-  it('tells the number of the owner’s first failure in a row', async () => {
+  it('reports the number of the first of the owner’s consecutive failures', async () => {
     const { registry, clock, source } = scripted();
     source.script((call) => call.fail(revoked()));
     for (let failures = 0; failures < 3; failures++) {
       await errorOf(registry.getToken('a'));
       clock.advance(600_000);
     }
-    expect(toldOf('failed').map(({ firstNumber, ownerFailures }) => [firstNumber, ownerFailures])).toEqual([
+    expect(eventsOf('failed').map(({ firstNumber, ownerFailures }) => [firstNumber, ownerFailures])).toEqual([
       [1, 0],
       [1, 1],
       [1, 2],
     ]);
   });
 
-  it('tells whether anybody needs the token now: a caller, but no warm-up, canary, or call that has a token', async () => {
+  it('reports whether anyone needs the token: a caller does, a warm-up or a call that was served does not', async () => {
     const { registry, clock, source } = answering();
     await registry.getToken('held');
     source.script((call) => call.fail(revoked()));
@@ -147,7 +142,7 @@ describe('a failure', () => {
     clock.advance(85_000);
     await registry.getToken('held');
     await settle();
-    const needs = () => toldOf('failed').map(({ owner, isNeeded }) => [owner, isNeeded]);
+    const needs = () => eventsOf('failed').map(({ owner, isNeeded }) => [owner, isNeeded]);
     expect(needs()).toEqual([
       ['caller', true],
       ['warm-up', false],
@@ -158,7 +153,7 @@ describe('a failure', () => {
     expect(needs().at(-1)).toEqual(['held', true]);
   });
 
-  it('of a canary tells that nobody needs it, even if its token has ended', async () => {
+  it('of a canary counts as not needed, even if the owner’s token has ended', async () => {
     const { registry, clock, source } = answering();
     await registry.getToken('held');
     clock.advance(200_000);
@@ -166,28 +161,88 @@ describe('a failure', () => {
     await errorOf(registry.getToken('a'));
     clock.advance(2_000);
     await settle();
-    expect(last('failed')).toMatchObject({ owner: 'held', isTrial: true, isNeeded: false });
+    expect(lastOf('failed')).toMatchObject({ owner: 'held', isTrial: true, isNeeded: false });
     await registry.close();
   });
 
-  it('of a request that its last caller has left is not retried', async () => {
-    const { registry, clock, source } = scripted();
+  it('is not retried once the last caller has left, but for callers of an owner that was forgotten', async () => {
+    const { registry, clock, source } = answering();
+    for (const key of keys(20)) await registry.getToken(key);
+    source.script(undefined);
     const leaving = new AbortController();
-    const call = registry.getToken('a', { signal: leaving.signal });
+    const [left, stays] = [registry.getToken('left', { signal: leaving.signal }), registry.getToken('stays')];
     await settle();
-    registry.forget('a');
+    for (const owner of ['left', 'stays']) registry.forget(owner);
     leaving.abort(new Error('enough'));
-    await expect(call).rejects.toThrow('enough');
-    source.call(0).fail(down());
+    await expect(left).rejects.toThrow('enough');
+    for (const call of source.calls.slice(-2)) call.fail(down());
     await settle();
-    expect(registry.stats()).toMatchObject({ inFlight: 0, queued: 0 });
-    clock.advance(10_000);
+    expect(registry.stats().queued).toBe(1);
+    source.script((call) => call.succeed());
+    await asTimePasses(stays, clock, 50);
+    expect([source.countFor('left'), source.countFor('stays')]).toEqual([1, 2]);
+  });
+
+  it('that the circuit answers for keeps the pause and the count of an owner that failed before', async () => {
+    const { registry, clock, source } = answering();
+    await registry.getToken('canary');
+    source.script((call) => call.fail(revoked()));
+    await errorOf(registry.getToken('a'));
+    clock.advance(1_000);
+    source.script((call) => call.fail(outage()));
+    const error = await errorOf(registry.getToken('a'));
+    expect(error).toMatchObject({ failureScope: 'endpoint', retryAtMs: registry.stats().pauses.endpoint?.retryAtMs });
+    expect(registry.owners({ state: 'failing' })).toMatchObject([{ failure: { code: 'owner_refused', failures: 1 } }]);
+  });
+
+  it('of its owner has the time of its owner’s pause, even while a circuit is open for longer', async () => {
+    const { registry, clock, source } = scripted();
+    const refusedLate = errorOf(registry.getToken('a'));
     await settle();
-    expect(source.calls).toHaveLength(1);
+    source.script((call) =>
+      call.fail(
+        new OwnerTokenError('endpoint_unavailable', 'down', { failureScope: 'endpoint', retryAfterMs: 60_000 }),
+      ),
+    );
+    await errorOf(registry.getToken('b'));
+    source.call(0).fail(revoked());
+    const { failureScope, retryAtMs = 0 } = await refusedLate;
+    expect(failureScope).toBe('owner');
+    expect(retryAtMs - clock.now()).toBeLessThan(5_000);
+    await shut(registry, clock);
+  });
+
+  it('of a refresh whose token ends meanwhile is no unserved call', async () => {
+    const { registry, clock, source } = answering();
+    await registry.getToken('a');
+    clock.advance(85_000);
+    source.script(undefined);
+    await registry.getToken('a');
+    clock.advance(15_000);
+    source.call(-1).fail(revoked());
+    await settle();
+    expect(registry.stats()).toMatchObject({ pauses: { owners: 1 }, withoutService: { owners: 0 } });
   });
 });
 
-it('a trial of an owner that is forgotten is dropped when its caller leaves, and the next call’s is another', async () => {
+it('a trial that fails is reported as the circuit’s pause alone, and one that succeeds is not dropped', async () => {
+  const { registry, clock, source } = scripted();
+  const scopes: unknown[] = [];
+  const observe = (message: unknown) => scopes.push((message as PauseMessage).scope);
+  subscribe('owner-token-registry:pause', observe);
+  source.script((call) => call.fail(outage()));
+  for (const owner of ['a', 'b']) {
+    await errorOf(registry.getToken(owner));
+    clock.advance(2_000);
+  }
+  source.script((call) => call.succeed());
+  await registry.getToken('c');
+  unsubscribe('owner-token-registry:pause', observe);
+  expect([...new Set(scopes)]).toEqual(['endpoint']);
+  expect(eventsOf('trialDropped')).toEqual([]);
+});
+
+it('the trial of a forgotten owner is dropped when its caller leaves, and the next call becomes the trial', async () => {
   const { registry, clock, source } = scripted();
   source.script((call) => call.fail(outage()));
   await errorOf(registry.getToken('a'));
@@ -201,7 +256,7 @@ it('a trial of an owner that is forgotten is dropped when its caller leaves, and
   await expect(trial).rejects.toThrow('enough');
   source.call(-1).fail(source.call(-1).request.signal.reason);
   await settle();
-  expect(toldOf('trialDropped')).toHaveLength(1);
+  expect(eventsOf('trialDropped')).toHaveLength(1);
   clock.advance(60_000);
   registry.getToken('c').catch(() => {});
   await settle();
