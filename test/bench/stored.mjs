@@ -27,6 +27,11 @@ const STORES = {
   'test/simulation/results.json': {},
 };
 
+/** The commit that a row is of, and its date. */
+export function commitNow() {
+  return execFileSync('git', ['show', '--no-patch', '--format=%h, %cs'], { encoding: 'utf8' }).trim();
+}
+
 /** Stores what a run has just measured in place of the last one, and renews the page. */
 export function storeFigures(store, command, blocks) {
   const stored = read(store);

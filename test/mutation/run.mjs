@@ -7,10 +7,10 @@
  *   npm run mutation -- drawn                                 the drawn mutants alone
  */
 
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { storeFigures } from '../bench/stored.mjs';
+import { commitNow, storeFigures } from '../bench/stored.mjs';
 import { DRAWN, MUTATED } from './mutated.mjs';
 
 const STORE = 'test/mutation/results.json';
@@ -35,8 +35,7 @@ function mutantsOf(name) {
   );
 }
 
-const commit = () => execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
-const rowOf = (name, mutants) => [name, mutants.length, mutants.filter(({ isKilled }) => isKilled).length, commit()];
+const rowOf = (name, mutants) => [name, mutants.length, mutants.filter(({ isKilled }) => isKilled).length, commitNow()];
 const scores = () => readJson(here('results.json')).figures.scores.rows;
 
 function store(name, mutants) {

@@ -8,11 +8,10 @@
  * worse, the one of its last row first; what nothing misses plays them all, so that the whole takes hours: these come last.
  */
 
-import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { storeFigures } from '../../bench/stored.mjs';
+import { commitNow, storeFigures } from '../../bench/stored.mjs';
 import { bundled } from '../../helpers/bundle.mjs';
 import { brokenGuarantees } from './guarantees.mjs';
 import { constantsOf, RULES } from './rules.mjs';
@@ -70,7 +69,7 @@ function sourcesIn(folder) {
 }
 
 async function playAll(table, columns, changes, rowOf) {
-  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
+  const commit = commitNow();
   const lastRow = (change) => rowsNow(table).find((row) => isRowOf(change, row)) ?? [];
   const lastLoss = (change) => lastRow(change)[columns.length - 2] ?? '';
   const hadLoss = (change) => Number(!['', 'nothing'].includes(lastLoss(change)));
