@@ -40,6 +40,8 @@ export class RequestAccount {
   /** Owners whose last request said nothing, and those whose request was sent again because of that. */
   readonly #saysNothing = new Set<number>();
   readonly #askedAgain = new Set<number>();
+  /** Owners whose last request may have been a trial. */
+  readonly #trialEnded = new Set<number>();
   /** By owner: how often in a row its request was sent again. */
   readonly #resends = new Map<number, number>();
   #issuedCount = 0;
@@ -104,7 +106,8 @@ export class RequestAccount {
     // One that is sent again at once, because its outcome said nothing, keeps its place, which may be that of a slow one.
     if (!isAtOnce) this.#current.add(mark);
     this.#checkYoung(sentMs);
-    if (!mayBeTrial) this.#checkPace(sentMs);
+    // A trial that is sent again at once is one still.
+    if (!mayBeTrial && !(isAtOnce && this.#trialEnded.has(owner))) this.#checkPace(sentMs);
     this.#checkResend(owner, isAtOnce);
     this.#isOver(owner);
   }
@@ -134,6 +137,8 @@ export class RequestAccount {
     if (this.#inFlight >= this.#options.concurrency) this.#lastFullMs = this.#world.clock.monotonicMs;
     this.#inFlight--;
     this.#current.delete(mark);
+    if (mark.mayBeTrial) this.#trialEnded.add(owner);
+    else this.#trialEnded.delete(owner);
     this.#inFlightOf[owner] = (this.#inFlightOf[owner] as number) - 1;
     this.#ended.set(owner, (this.#ended.get(owner) ?? 0) + 1);
   }
