@@ -9,6 +9,7 @@ const LIFECYCLE = 'src/registry/requests/lifecycle.ts';
 const FLIGHT = 'src/registry/requests/flight.ts';
 const SCHEDULER = 'src/registry/requests/scheduler.ts';
 const QUEUE = 'src/registry/requests/queue.ts';
+const HELD = 'src/registry/owners/held-token.ts';
 const RECENT = 'src/registry/owners/recent-tokens.ts';
 
 export const RULES = [
@@ -176,6 +177,8 @@ export const RULES = [
     'if (stoodStill(lateMs, 0)) this.queue.postpone',
     'if (lateMs < 0) this.queue.postpone',
   ),
+  rule('the second after a standstill does not count', QUEUE, 'atMs + ms + AFTER_STANDSTILL_MS', 'atMs + ms'),
+  rule('a re-issued token is not refreshed near its end', HELD, 'shareLeft < MIN_SHARE_LEFT ?', 'shareLeft < 0 ?'),
   rule('a refresh makes room in a full queue', SCHEDULER, 'this.queue.lists.refresh.first ?? flight', 'flight'),
   rule('the keys of a warm-up go after callers', REQUESTS, "caller.isWarmUp ? 'refresh' : undefined", 'undefined'),
   rule('the keys of a warm-up are not retried', LIFECYCLE, '!flight.isWarmUp && lane', 'lane'),
