@@ -225,6 +225,25 @@ describe('a failure', () => {
   });
 });
 
+it('the success that ends an owner’s pause is reported, with how long the owner failed', async () => {
+  const { registry, clock, source } = scripted();
+  const messages: unknown[] = [];
+  const observe = (message: unknown) => messages.push(message);
+  subscribe('owner-token-registry:pause', observe);
+  source.script((call) => call.fail(revoked()));
+  await errorOf(registry.getToken('a'));
+  clock.advance(5_000);
+  source.script((call) => call.succeed());
+  await registry.getToken('a');
+  await registry.getToken('b');
+  unsubscribe('owner-token-registry:pause', observe);
+  const owner = registry.fingerprint('a');
+  expect(messages).toMatchObject([
+    { owner, action: 'paused', code: 'owner_refused' },
+    { owner, action: 'lifted', durationMs: 5_000, refused: 0 },
+  ]);
+});
+
 it('a trial that fails is reported as the circuit’s pause alone, and one that succeeds is not dropped', async () => {
   const { registry, clock, source } = scripted();
   const scopes: unknown[] = [];
