@@ -75,7 +75,7 @@ export const refusingApiScenes: readonly ApiScene[] = [
     owners: 1_500,
     minutes: 5,
     tokenLifeS: 3_600,
-    everyMs: 4 * SEC,
+    everyMs: 8 * SEC,
     options: { requestsPerSecond: 20 },
     counts: ({ atMs }) => atMs > 2 * MIN,
     fault: [fromMs, fromMs + 4 * SEC],

@@ -17,7 +17,7 @@ const isFirst = (number: number) => number === 0;
 export const routeAndOwnerScenes: readonly ApiScene[] = [
   {
     name: 'one route always 401, a third of the calls',
-    owners: 50,
+    owners: 25,
     minutes: 20,
     tokenLifeS: 600,
     everyMs: 2 * SEC,
@@ -25,7 +25,7 @@ export const routeAndOwnerScenes: readonly ApiScene[] = [
   },
   {
     name: 'one route always 401, a third of the calls, by hand with accept',
-    owners: 50,
+    owners: 25,
     minutes: 20,
     tokenLifeS: 600,
     everyMs: 2 * SEC,
@@ -43,7 +43,7 @@ export const routeAndOwnerScenes: readonly ApiScene[] = [
   },
   {
     name: 'one route always 401, nine of ten calls, by hand',
-    owners: 50,
+    owners: 25,
     minutes: 20,
     tokenLifeS: 3_600,
     everyMs: 2 * SEC,
