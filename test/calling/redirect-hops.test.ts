@@ -29,7 +29,7 @@ it('a redirect that cannot be followed says why', () => {
   expect(() => nextHop(hop, again)).toThrow('a redirect needs the body again, but it can be read only once');
 });
 
-it('what a decorator added to present the token goes, whether or not it contains it, and what the caller gave stays', () => {
+it('headers added to present the token are removed, whether or not they contain it, and the caller’s stay', () => {
   const before = firstHop('https://a.example/', { headers: { 'x-given': 'mine', 'x-both': 'mine' } });
   const headers = new Headers({ 'x-given': 'mine', 'x-both': 'signed', 'x-added': 'signed' });
   const next = firstHop('https://b.example/', { headers });

@@ -44,7 +44,7 @@ describe('a queue of 5,000 owners', () => {
     await registry.close();
   });
 
-  it('times out without a pause, although its slices take longer than a standstill does in all', async () => {
+  it('times out without a break, even if its slices together take longer than a standstill', async () => {
     const { registry, clock, source } = scripted({ concurrency: 1, maxQueueMs: 5_000 });
     const first = registry.getToken('first');
     await settle();

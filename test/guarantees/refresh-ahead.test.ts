@@ -173,7 +173,7 @@ describe('C4', () => {
     expect(source.calls.length).toBeLessThan(12);
   });
 
-  it('the same token, now without an end, keeps its end and is not requested for every call', async () => {
+  it('the same token, now stated without an end, keeps its end and is not requested for every call', async () => {
     const source = new ScriptedSource((call) =>
       call.succeed({ token: 'the-same', response: source.calls.length === 1 ? { expires_in: 100 } : {} }),
     );

@@ -1,7 +1,7 @@
 /**
- * The life of a token request, each time it leaves the queue, until its callers have its outcome: {@link Lifecycle.#run}. The methods
- * after it apply its outcome to the owner's slot, to the health of the service and to the callers.
- * `requests.ts` begins requests, and `scheduler.ts` decides when they are sent.
+ * What a token request does whenever it leaves the queue, until its callers have its outcome: {@link Lifecycle.#run}. The methods
+ * after it apply its outcome to the owner's slot, to the health of the service and to the callers. `requests.ts` begins requests,
+ * and `scheduler.ts` decides when they are sent.
  */
 
 import { Cancellation } from '../../cancellation.ts';

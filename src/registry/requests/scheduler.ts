@@ -193,7 +193,7 @@ export class Scheduler {
       if (refused) wakeAtMs = Math.min(wakeAtMs, waitsUntilMs(circuit, refused.queuedAtMs) + 1);
       wakeAtMs = Math.min(wakeAtMs, waiting.queuedAtMs + this.#settings.maxQueueMs);
     }
-    // What is overdue already is due now: a slow handler of an earlier slice is no standstill.
+    // Never in the past: the handlers of earlier slices would add up to a standstill.
     wakeAtMs = Math.max(wakeAtMs, now.monotonicMs);
     const isNever = wakeAtMs === Number.POSITIVE_INFINITY;
     // A timer that fires too early wakes the scheduler once for nothing, which costs less than restarting it each time.

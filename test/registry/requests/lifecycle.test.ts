@@ -165,7 +165,7 @@ describe('a failure', () => {
     await registry.close();
   });
 
-  it('is not retried once the last caller has left, but for callers of an owner that was forgotten', async () => {
+  it('is not retried once the last caller has left, but is for one that still waits, even if the owner was forgotten', async () => {
     const { registry, clock, source } = answering();
     for (const key of keys(20)) await registry.getToken(key);
     source.script(undefined);
@@ -183,7 +183,7 @@ describe('a failure', () => {
     expect([source.countFor('left'), source.countFor('stays')]).toEqual([1, 2]);
   });
 
-  it('that the circuit answers for keeps the pause and the count of an owner that failed before', async () => {
+  it('that opens the circuit leaves the owner’s own pause and count as they were', async () => {
     const { registry, clock, source } = answering();
     await registry.getToken('canary');
     source.script((call) => call.fail(revoked()));
@@ -195,7 +195,7 @@ describe('a failure', () => {
     expect(registry.owners({ state: 'failing' })).toMatchObject([{ failure: { code: 'owner_refused', failures: 1 } }]);
   });
 
-  it('of its owner has the time of its owner’s pause, even while a circuit is open for longer', async () => {
+  it('that concerns its owner says when the owner’s pause ends, even while a circuit is open for longer', async () => {
     const { registry, clock, source } = scripted();
     const refusedLate = errorOf(registry.getToken('a'));
     await settle();
@@ -212,7 +212,7 @@ describe('a failure', () => {
     await shut(registry, clock);
   });
 
-  it('of a refresh whose token ends meanwhile is no unserved call', async () => {
+  it('of a refresh is no unserved call, even if the token has expired meanwhile', async () => {
     const { registry, clock, source } = answering();
     await registry.getToken('a');
     clock.advance(85_000);
