@@ -337,6 +337,22 @@ it('a request whose signal is aborted while the secret is awaited ends at once',
   expect(await failed).toMatchObject({ code: 'closed' });
 });
 
+it.each([
+  ['in one batch, once all that have arrived are read', {}, []],
+  ['at once with a clock of the user’s own, which may run ahead', { clock: new ManualClock() }, ['a', 'b']],
+])('delivers the results of a given fetch %s', async (_how, options, deliveredAtOnce) => {
+  const made = endpoint({ ...options, fetch: async () => Response.json({ access_token: 't' }) });
+  const delivered: string[] = [];
+  const requested = ['a', 'b'].map(async (key) => {
+    await made.requestToken(key);
+    delivered.push(key);
+  });
+  for (let hop = 0; hop < 100; hop++) await Promise.resolve();
+  expect(delivered).toEqual(deliveredAtOnce);
+  await Promise.all(requested);
+  expect(delivered).toEqual(['a', 'b']);
+});
+
 it('an error of ours from a given fetch is passed on; any other is a broken connection', async () => {
   const own = new OwnerTokenError('rate_limited', 'mine', { retryAfterMs: 5_000 });
   const throwing = (error: unknown) => endpoint({ fetch: () => Promise.reject(error) });
