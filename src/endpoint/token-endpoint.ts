@@ -185,7 +185,9 @@ export class TokenEndpoint implements TokenSource {
     const posted = postByFetch(exchange, fetch);
     // A clock of the user's own may be a test's, which would run ahead of the batches.
     if (this.#clock !== systemClock) return posted;
-    return new Promise((resolve) => void posted.then((result) => this.#batch.add(resolve, result)));
+    return new Promise((resolve, reject) => {
+      posted.then((result) => this.#batch.add(resolve, result), reject);
+    });
   }
 
   #timeOf(date: string | undefined): number | undefined {
