@@ -117,8 +117,8 @@ function withoutIdleSockets<T>(agent: http.Agent, send: () => T): T {
 }
 
 /**
- * Delivers the results of exchanges in batches, each once all responses that have arrived are read: running the same code for
- * a whole batch keeps it in the CPU's caches. Failures are deferred too, to keep the order of completion.
+ * Delivers the results of exchanges in batches, once the responses that have arrived are read: running the same code for a
+ * whole batch keeps it in the CPU's caches. Failures are deferred too, to keep the order of completion.
  */
 export class ResultBatch {
   #results: { readonly deliver: (result: ExchangeResult) => void; readonly result: ExchangeResult }[] = [];

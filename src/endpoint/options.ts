@@ -90,8 +90,8 @@ export interface TokenEndpointOptions {
    */
   fetch?: typeof fetch | undefined;
   /**
-   * Clock for `requestedAtMs`, for dates in `Retry-After` and, if it has `setTimeout`, for the deadline. Default: the
-   * system's.
+   * Clock for `requestedAtMs`, for dates in `Retry-After` and, if it has `setTimeout`, for the deadline. With a `fetch` too, results
+   * are delivered at once instead of in batches. Default: the system's.
    */
   clock?: Clock | undefined;
 }
