@@ -321,7 +321,6 @@ describe('figures', () => {
       ...Object.keys(board),
       ...Object.keys(pagesWithFigures()),
       'docs/performance.md',
-      'docs/internals/speed.md',
       'docs/observability.md', // Of log events, and of the incidents of test/alerts.test.ts.
       'docs/sandbox.md', // Of operations.
     ];

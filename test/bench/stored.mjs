@@ -20,6 +20,7 @@ const STORES = {
   'test/bench/flow/results.json': {},
   'test/bench/learned-lifetime/results.json': {},
   'test/bench/live-view/results.json': {},
+  'test/bench/speed/versions.json': {},
   'test/mutation/results.json': {
     scores: ({ scores }) => scoresOf(scores, 'file'),
     drawn: ({ drawn }) => scoresOf(drawn, 'folder'),

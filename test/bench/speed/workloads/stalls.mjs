@@ -163,7 +163,7 @@ const OPERATIONS = {
     await registry.warmUp(keysUpTo(count));
     return () => registry.forgetAll();
   },
-  'one signal of all callers aborts': async (count) => {
+  'a signal shared by all callers aborts': async (count) => {
     const controller = new AbortController();
     const { whenSettled, first } = await queueOf(count, () => ({ signal: controller.signal }));
     return () => {
