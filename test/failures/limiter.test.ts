@@ -262,6 +262,18 @@ describe('the rate limit', () => {
     expect(load.perSecond).toBeCloseTo(first * 1.2 ** 2);
   });
 
+  it.each([
+    ['a token', (load: Load) => load.issued()],
+    ['another failure', (load: Load) => load.failed(undefined)],
+  ])('that a second cut took away returns with %s to a third of what it was', (_, answer) => {
+    const load = cut();
+    const first = load.perSecond as number;
+    expect(load.sent(500).at(501).failed(429, 20).perSecond).toBe(5);
+    expect(load.at(600).failed(429).perSecond).toBe(5);
+    expect(answer(load).perSecond).toBeCloseTo(first / 3);
+    expect(answer(load.at(1_600)).perSecond).toBeCloseTo((first / 3) * 1.2);
+  });
+
   it('does not rise with a 429', () => {
     const load = cut();
     const { perSecond } = load;

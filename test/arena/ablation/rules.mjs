@@ -40,7 +40,8 @@ export const RULES = [
     'limiter.busyShare > 1',
   ),
   rule('only answers to requests since the last cut count', LIMITER, 'if (sentMs <= limiter.cutAtMs) return;', ''),
-  rule('the learned rate rises', LIMITER, 'limiter.perSecond *= RAISE_PER_SECOND ** seconds;', ''),
+  rule('the learned rate rises', LIMITER, 'limiter.perSecond * RAISE_PER_SECOND ** seconds', 'limiter.perSecond'),
+  rule('the learned rate returns after a cut', LIMITER, 'sentPerSecond * KEPT_SHARE', '0'),
   rule(
     'a minute after the last cut the rate is forgotten',
     LIMITER,
