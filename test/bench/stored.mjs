@@ -11,6 +11,8 @@ import { cpus, loadavg } from 'node:os';
 import { fileURLToPath } from 'node:url';
 
 const ROOT = new URL('../../', import.meta.url);
+/** Before anything is measured: what is measured loads the machine itself. */
+const [LOAD_AT_START] = loadavg();
 
 /** The files, and what is computed from their rows. */
 const STORES = {
@@ -41,7 +43,7 @@ export function storeFigures(store, command, blocks) {
     date: new Date().toISOString().slice(0, 10),
     commit: execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim(),
     machine: `${cpus().length} cores (${cpus()[0].model.trim()})`,
-    load: loadavg()[0].toFixed(1),
+    load: LOAD_AT_START.toFixed(1),
   };
   for (const [name, block] of Object.entries(blocks)) stored.figures[name] = { run, ...block };
   writeFileSync(new URL(store, ROOT), jsonOf(stored));
