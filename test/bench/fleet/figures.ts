@@ -6,6 +6,7 @@ import { seeded } from '../../helpers/seeded.mjs';
 import { crowd } from './crowd.ts';
 import { faults, type Table } from './faults.ts';
 import { forget } from './forget.ts';
+import { memory } from './memory.ts';
 import { clockStep, deadLeaders } from './protocol.ts';
 import { meter } from './redis-readings.ts';
 import { type Service, startService } from './service.ts';
@@ -279,6 +280,7 @@ export async function main(
   const tables = {
     ...(ofFaults && isWhole && { faults: ofFaults.table }),
     ...(ofSlow && { slow: ofSlow.table }),
+    ...(only.includes('memory') && { memory: await memory() }),
     ...(only.includes('forget') && { forget: await forget(pool) }),
   };
   return { status: failed.length > 0 ? 1 : 0, tables };

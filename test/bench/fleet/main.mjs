@@ -6,11 +6,12 @@
  *   node test/bench/fleet/main.mjs hits killed      those named: fuzz, hits, wakes, killed, cost, refresh, cold, faults;
  *                                                   fault-hung and others for one row of faults; cost8 or refresh20 for
  *                                                   one number of processes; large for 50 processes and 1,000 owners;
- *                                                   slow for services slower than a lease, forget, leaders for leaders that die, clock for a clock of Redis that steps
+ *                                                   slow for services slower than a lease, forget, memory of a record,
+ *                                                   leaders for leaders that die, clock for a clock of Redis that steps
  *                                                   back (needs a C compiler), crowd for more replicas than cores
- *   node test/bench/fleet/main.mjs faults --docs    also stores the rows of faults, slow or forget, and renews docs/internals/fleet-numbers.md. The other
- *                                                   rows of that page are stored by hand: edit `results.json`, then run
- *                                                   node test/bench/stored.mjs
+ *   node test/bench/fleet/main.mjs faults --docs    also stores the rows of faults, slow, forget or memory, and renews
+ *                                                   docs/internals/fleet-numbers.md. Its other rows are stored by hand:
+ *                                                   edit `results.json`, then run node test/bench/stored.mjs
  */
 
 import { bundle } from '../../helpers/bundle.mjs';
