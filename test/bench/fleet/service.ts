@@ -9,12 +9,12 @@ export async function startService(delayMs: number) {
   const server = createServer((request, response) => {
     service.requests++;
     const number = service.requests;
-    request.resume().on('end', () =>
-      setTimeout(() => {
-        response.writeHead(service.failing ? 503 : 200, { 'content-type': 'application/json' });
-        response.end(service.failing ? '{}' : `{"access_token":"token-${number}","expires_in":${service.expiresIn}}`);
-      }, service.delayMs),
-    );
+    const answer = () => {
+      response.writeHead(service.failing ? 503 : 200, { 'content-type': 'application/json' });
+      response.end(service.failing ? '{}' : `{"access_token":"token-${number}","expires_in":${service.expiresIn}}`);
+    };
+    // What is never answered must not keep the process alive once the server is closed.
+    request.resume().on('end', () => setTimeout(answer, service.delayMs).unref());
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   service.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
