@@ -119,7 +119,7 @@ function sizingOf(figures) {
   const scripts = (owners * replicas * PER_LIFE) / TOKEN_LIFE_S;
   const percent = (us) => Math.round(scripts * us * 1e-4);
   const restart = (us) => Math.round(owners * replicas * us * 1e-6);
-  const dates = [figures.memory.run.date, figures.load.run.date].join(' and ');
+  const dates = [...new Set([figures.memory.run.date, figures.load.run.date])].join(' and ');
   const table = tableOf(
     ['what', 'rule', 'here'],
     [
