@@ -72,6 +72,7 @@ const BUSY_SHARE = 0.18;
 const LEAST_ANSWERS = 20;
 const LEAST_PER_SECOND = 5;
 const RAISE_PER_SECOND = 1.2;
+/** Of the rate limit before a cut. Twenty 429s in a row may say only that the quota of this second is used up. */
 const KEPT_SHARE = 1 / 3;
 const FORGET_AFTER_MS = 60_000;
 /** A burst that is shorter counts as this long. */
