@@ -9,9 +9,9 @@
  * after five seconds.
  *
  * **Rate limit.** None, until more than a share of the answers say that the service is busy. Then requests
- * are spaced at the rate at which they were sent, less that share. Without such answers the limit rises by a fifth each second, from
- * a third of what it was before the cut or more: the rest of a second in which a quota is used up says nothing about the next. A
- * minute after the last cut it is dropped.
+ * are spaced at the rate at which they were sent, less that share. Without such answers the limit rises by a fifth each second,
+ * starting from at least a third of the rate at which requests were sent before the cut: 429s after a second's quota is used up say
+ * nothing about the next second. A minute after the last cut the limit is dropped.
  *
  * A 429 says that the service is busy. A 503 may come from one failing shard, where a lower rate limit does not help: it counts only for
  * a moment after an owner that got a 503 was issued a token soon afterwards.
@@ -41,8 +41,8 @@ export interface Limiter {
   /** The configured quota, and the learned rate limit. */
   readonly quotaPerSecond: number;
   perSecond: number;
-  /** What the learned rate limit returns to, at least, with the first answer that does not say that the service is busy. */
-  leastPerSecond: number;
+  /** The first answer that does not say that the service is busy brings the learned rate limit back to at least this. */
+  returnsToPerSecond: number;
   nextStartMs: number;
   /** The answers to requests that were sent since the last cut, and the share of them that say that the service is busy. */
   answers: number;
@@ -72,7 +72,7 @@ const BUSY_SHARE = 0.18;
 const LEAST_ANSWERS = 20;
 const LEAST_PER_SECOND = 5;
 const RAISE_PER_SECOND = 1.2;
-/** Of the rate limit before a cut. Twenty 429s in a row may say only that the quota of this second is used up. */
+/** Of the rate before a cut. Twenty 429s in a row may only mean that the quota of this second is used up. */
 const KEPT_SHARE = 1 / 3;
 const FORGET_AFTER_MS = 60_000;
 /** A burst that is shorter counts as this long. */
@@ -94,7 +94,7 @@ export function initialLimiter(most: number, quotaPerSecond = Number.POSITIVE_IN
     raisesAtMs: NEVER,
     quotaPerSecond,
     perSecond: Number.POSITIVE_INFINITY,
-    leastPerSecond: LEAST_PER_SECOND,
+    returnsToPerSecond: 0,
     nextStartMs: NEVER,
     answers: 0,
     busyShare: 0,
@@ -215,7 +215,7 @@ function answered(limiter: Limiter, isBusy: boolean, sentMs: number, nowMs: numb
   if (limiter.answers >= LEAST_ANSWERS && limiter.busyShare > BUSY_SHARE) cut(limiter, nowMs);
   else if (!isBusy) {
     const seconds = Math.min(1, (nowMs - limiter.raisedAtMs) / 1_000);
-    limiter.perSecond = Math.max(limiter.leastPerSecond, limiter.perSecond * RAISE_PER_SECOND ** seconds);
+    limiter.perSecond = Math.max(limiter.returnsToPerSecond, limiter.perSecond * RAISE_PER_SECOND ** seconds);
     limiter.raisedAtMs = nowMs;
   }
 }
@@ -223,7 +223,7 @@ function answered(limiter: Limiter, isBusy: boolean, sentMs: number, nowMs: numb
 function cut(limiter: Limiter, nowMs: number): void {
   const sentPerSecond = Math.min(limiter.perSecond, rateOf(limiter.sent, nowMs));
   limiter.perSecond = Math.max(LEAST_PER_SECOND, sentPerSecond * (1 - limiter.busyShare));
-  limiter.leastPerSecond = sentPerSecond * KEPT_SHARE;
+  limiter.returnsToPerSecond = sentPerSecond * KEPT_SHARE;
   limiter.answers = 0;
   limiter.busyShare = 0;
   limiter.cutAtMs = nowMs;

@@ -265,7 +265,7 @@ describe('the rate limit', () => {
   it.each([
     ['a token', (load: Load) => load.issued()],
     ['another failure', (load: Load) => load.failed(undefined)],
-  ])('that a second cut took away returns with %s to a third of what it was', (_, answer) => {
+  ])('returns, with %s after a second cut, to a third of the rate before it', (_, answer) => {
     const load = cut();
     const first = load.perSecond as number;
     expect(load.sent(500).at(501).failed(429, 20).perSecond).toBe(5);

@@ -10,10 +10,10 @@ import type { Table } from './faults.ts';
 const LENGTHS = [40, 300, 1_500, 4_000];
 
 export async function memory(): Promise<Table> {
-  await using redis = await startRedis();
-  const client = await createClient({ url: redis.url }).connect();
   const rows: string[][] = [];
   for (const length of LENGTHS) {
+    await using redis = await startRedis();
+    const client = await createClient({ url: redis.url }).connect();
     const token = 't'.repeat(length);
     const source = {
       identity: () => 'service',
@@ -24,12 +24,11 @@ export async function memory(): Promise<Table> {
     await registry.getToken('owner');
     const keys = await client.keys('*');
     const sizes = await Promise.all(keys.map((key) => client.sendCommand(['MEMORY', 'USAGE', key])));
-    await client.flushAll();
     // The other key is the list of replicas.
     const kilobytes = Math.max(...sizes.map(Number)) / 1_024;
     rows.push([length.toLocaleString('en'), `${kilobytes.toFixed(1)} KB`]);
     console.log(rows.at(-1)?.join(' | '));
+    client.destroy();
   }
-  client.destroy();
   return { columns: ['characters of the token', 'record in memory'], rows };
 }
