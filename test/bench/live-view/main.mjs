@@ -202,7 +202,7 @@ async function untilShown() {
   await registry.close();
   dead.clear();
   const what = 'from a failure to the frame that shows it';
-  return [what, `median ${middle(tookMs).toFixed(0)} ms, at most ${worst.toFixed(0)} ms`];
+  return [what, `median ${middle(tookMs).toFixed(0)} ms, at most ${Math.round(worst).toLocaleString('en')} ms`];
 }
 
 async function script() {
